@@ -124,10 +124,15 @@ _SINGLE = {
 
 _SPLIT = {
     64: AttentionTile(64, 32, 4, 2),
+    96: AttentionTile(64, 32, 4, 2),
     128: AttentionTile(128, 64, 8, 1),
     256: AttentionTile(16, 32, 8, 2),
 }
-_SPLIT_LOW = {64: AttentionTile(32, 64, 4, 2), 128: AttentionTile(16, 64, 4, 2)}
+_SPLIT_LOW = {
+    64: AttentionTile(32, 64, 4, 2),
+    96: AttentionTile(64, 32, 4, 2),
+    128: AttentionTile(16, 64, 4, 2),
+}
 _SPLIT_IN_STEP = {
     64: AttentionTile(64, 32, 4, 2),
     128: AttentionTile(32, 32, 8, 2),
@@ -140,7 +145,8 @@ multiplies, and so its products wait for no values that are turned in shared mem
 the time of 128 by 32: 0.67 (128 columns, 3201 keys, causal, 8 heads), 0.59 (2008, 16 heads), 0.51
 (72 columns, 3345, 4 heads), of which 32 by 64, with some of it in memory, took 0.86 to 1.04; 0.82
 of 64 by 32 (44 columns, 1024, 8 heads). 128 by 64 took 0.88, 0.90 and 0.87, and 0.85 of 104 columns
-without a mask (3160 keys, 16 heads).
+without a mask (3160 keys, 16 heads). Of 80 columns in two pieces 64 by 32 took 0.53 of 16 by 64 in
+one (7132, causal, 4 heads), 32 by 32 0.76, 32 by 64 1.18.
 """
 
 _SINGLE_KEYS = 64
@@ -223,6 +229,10 @@ _WARPS = 4
 """Of the programs that `Gpu.units` counts."""
 
 
+_FIRST_PIECES = {2: (32, 64, 128), 4: (64,)}
+"""Columns of the first of two pieces, by the bytes of an element, where two were measured."""
+
+
 def column_pieces(extent: int, dtype: DType) -> tuple[int, int]:
     """The columns of a head as tensor cores take them: a power of two, and those behind it, or 0.
 
@@ -231,7 +241,7 @@ def column_pieces(extent: int, dtype: DType) -> tuple[int, int]:
     whole = power_above(max(LEAST_COLUMNS, extent))
     first = whole // 2
     more = power_above(max(LEAST_COLUMNS, extent - first))
-    fewer = first >= 2 * LEAST_COLUMNS and first + more < whole and dtype.itemsize == 2
+    fewer = first in _FIRST_PIECES.get(dtype.itemsize, ()) and first + more < whole
     return (first, more) if fewer else (whole, 0)
 
 

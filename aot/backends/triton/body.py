@@ -48,8 +48,12 @@ class Body(Scoped[Value]):
     A value varies along some dimensions of the tile (`Value.dims`) and has size 1 in the others.
     """
 
-    def __init__(self, context: KernelContext, writer: Writer, rank: int) -> None:
+    def __init__(
+        self, context: KernelContext, writer: Writer, rank: int, *, gluon: bool = False
+    ) -> None:
+        """`gluon`: the statements are of a function that Gluon calls."""
         super().__init__()
+        self.gluon = gluon
         self.context = context
         self.writer = writer
         self.rank = rank
@@ -210,7 +214,8 @@ class Body(Scoped[Value]):
             return self._check(args[0], attr)
         dims = frozenset[str]().union(*(a.dims for a in args))
         if node.op == "const":
-            return Value(literal(attr, node.dtype), node.dtype, NOWHERE)  # type: ignore[arg-type]
+            text = literal(attr, node.dtype, gluon=self.gluon)  # type: ignore[arg-type]
+            return Value(text, node.dtype, NOWHERE)
         if node.op == "cast":
             return self.name(conversion(args[0].text, args[0].dtype, node.dtype), node.dtype, dims)
         if node.op == "bitcast":

@@ -8,6 +8,7 @@ costs its epilogue. They rank tiles; nothing depends on their absolute truth.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 
 from aot.backends.triton.gpu import Gpu
@@ -28,7 +29,8 @@ _RESERVED = 2048
 class DotTile:
     """Block sizes of rows, columns and depth; warps, and loads in flight ahead of their use.
 
-    `resident`: blocks of this kind that a multiprocessor holds at once.
+    `resident`: blocks of this kind that a multiprocessor holds at once. `groups`: of `warps` warps
+    each, which have a part of the rows while one warp more copies; 0 for a program that does both.
     """
 
     rows: int
@@ -37,6 +39,13 @@ class DotTile:
     warps: int
     stages: int
     resident: int = 1
+    groups: int = 0
+
+    @property
+    def pieces(self) -> tuple[int, int]:
+        """The columns as two powers of two, the second one perhaps 0."""
+        first = 1 << self.columns.bit_length() - 1
+        return first, self.columns - first
 
 
 @dataclass(frozen=True)
@@ -45,7 +54,8 @@ class Size:
 
     `turned`: the second operand's depth is not contiguous. `lines`: bytes between neighbouring rows
     of either operand in memory, the lower powers of two that divide them (`line_step`).
-    `copied`: descriptors can copy blocks of both.
+    `copied`: descriptors can copy blocks of both. `grouped`: and groups of warps can compute what
+    is fused behind.
     """
 
     rows: int
@@ -56,6 +66,7 @@ class Size:
     turned: bool = False
     lines: tuple[int, int] = (LINE, LINE)
     copied: bool = True
+    grouped: bool = False
 
 
 _HALF = (
@@ -82,6 +93,7 @@ _SPLIT = (
     DotTile(64, 32, 64, 4, 3, resident=2),
     DotTile(32, 64, 32, 4, 3, resident=2),
     DotTile(16, 64, 64, 4, 3, resident=2),
+    DotTile(16, 32, 64, 4, 3, resident=2),
 )
 """Of float32 as products of halves of its digits."""
 
@@ -103,19 +115,22 @@ _HELD = 128
 
 _LANES = 32
 
+_NARROW = 64
+"""Columns up to which a product reads more from shared memory than it gives in the time."""
+
+_WARPS = 4
+"""Of a program, by which `_Times.dear` is meant."""
+
 _ALIGNED = 16
 """Bytes that rows start at multiples of."""
 
 _LONG_FLAT, _LEAST_FLAT = 8192, 2048
 """Depths of few rows that are cut, and of their parts."""
 
-_OVERLAPPED = DotTile(128, 128, 64, 4, 3, resident=2)
-"""Two blocks share a multiprocessor: one computes its epilogue while the other multiplies."""
-
 _WIDE = DotTile(64, 256, 64, 4, 5)
 
 _SHARED = (
-    _OVERLAPPED,
+    DotTile(128, 128, 64, 4, 3, resident=2),
     DotTile(128, 256, 64, 8, 4),
     DotTile(128, 128, 64, 4, 5),
     _WIDE,
@@ -124,10 +139,27 @@ _SHARED = (
     DotTile(64, 64, 64, 4, 6, resident=2),
     DotTile(64, 32, 128, 4, 4, resident=2),
 )
-"""Of halves, where tensor cores work beside other programs."""
+"""Of halves, where tensor cores work beside other programs. Of two on a multiprocessor, one
+computes its epilogue while the other multiplies."""
 
-_OVERLAP_COSTS = 1.04
-"""The most of a product's time that this is worth where an epilogue is dear."""
+GROUP_DEPTH = 64
+"""Of a step by groups of warps."""
+
+GROUP_REGISTERS = {2: 240, 3: 160}
+"""Of a thread that multiplies, by the groups that do: a warp that copies needs 24."""
+
+GROUPED = (
+    DotTile(128, 256, GROUP_DEPTH, 4, 4, groups=2),
+    DotTile(256, 128, GROUP_DEPTH, 4, 4, groups=2),
+    DotTile(192, 192, GROUP_DEPTH, 4, 4, groups=3),
+    DotTile(192, 160, GROUP_DEPTH, 4, 4, groups=3),
+    DotTile(192, 128, GROUP_DEPTH, 4, 4, groups=3),
+    DotTile(128, 192, GROUP_DEPTH, 4, 4, groups=2),
+    DotTile(128, 160, GROUP_DEPTH, 4, 5, groups=2),
+    DotTile(128, 128, GROUP_DEPTH, 4, 5, groups=2),
+    DotTile(128, 288, GROUP_DEPTH, 4, 4, groups=2),
+)
+"""Of halves, by groups of warps."""
 
 _FLAT = (
     DotTile(FEW_ROWS, 64, 128, 4, 4),
@@ -148,8 +180,14 @@ class _Times:
         block: Of a block; `result`: of each of its results.
         shared: Of an element that is written to shared memory, or that a warp reads there: where
             that takes longer than the multiplications. 0: it does not.
+        dear: Of a result of which a transcendental function is computed, by four warps.
+        narrow: Columns that tensor cores would multiply while they wait for shared memory, of
+            blocks of up to `_NARROW`; of others a fourth.
         lines: Lines of operands that come from the second-level cache in a microsecond.
+        outside: Of a line of a block that lies outside of a matrix: descriptors write zeros by
+            themselves, and slower than memory.
         arrival: Until a block has arrived that was asked for.
+        start: Until programs have made their descriptors.
     """
 
     turn: float
@@ -159,12 +197,16 @@ class _Times:
     block: float
     result: float
     shared: float = 0.0
+    dear: float = 0.0
+    narrow: int = 0
     lines: float = math.inf
+    outside: float = 0.0
     arrival: float = 0.0
+    start: float = 0.0
 
 
 _TIMES = {
-    2: _Times(0.016, 0.0, 2.56e6, 0.0, 0.67, 6.6e-5, lines=590, arrival=1.2),
+    2: _Times(0.016, 0.0, 2.56e6, 0.0, 0.67, 6.6e-5, lines=590, outside=1 / 590, arrival=1.2),
     4: _Times(0.23, 0.004, 0.245e6, 5e-6, 0.05, 1.8e-4),
     8: _Times(0.15, 0.0117, 0.289e6, 0.0, 0.5, 6e-5, shared=3.6e-5),
 }
@@ -176,12 +218,32 @@ Of float32 as products of halves of its digits: fitted to 16 tiles of 16 product
 a fifth. The digits are taken apart in registers, and one part goes back to shared memory: turned
 around, with conflicts of its banks, where the depth is not contiguous."""
 
-_CROSSED = {16: 1.3, 32: 1.05, 64: 1.05, LINE: 1.0}
-"""Time of a row of a block, a line long, by what the distance of rows is a multiple of: lines are
-crossed where they do not start there. 5696 x 5128 by 5128 x 1024 halves took 147 us on an H200
-where both operands had rows of 16 mod 128 bytes, 113 where only the first one had, 104 in whole
-lines. With `_TIMES` fitted to 1000 times of 8 tiles of 90 products: what is chosen took 1.02 of the
-fastest one's time."""
+_PLAIN_CROSSED = {16: 1.3, 32: 1.05, 64: 1.05, LINE: 1.0}
+_CROSSED = {16: 2.05, 32: 1.7, 64: 1.5, LINE: 1.0}
+"""Time of a row of a block, a line long, by what the distance of rows is a multiple of: all but
+each eighth, fourth or second row lies in two lines. 5696 x 5128 by 5128 x 1024 halves took 147 us
+on an H200 where both operands had rows of 16 mod 128 bytes, 113 where only the first one had, 104
+in whole lines. `_PLAIN_CROSSED`: read by plain loads."""
+
+_COPY_TIMES = _Times(
+    *(0.02, 0.0, 2.8e6, 0.0, 0.66, 3.2e-5),
+    dear=2.6e-4,
+    narrow=32,
+    lines=890,
+    outside=0.0046,
+    arrival=1.2,
+    start=3,
+)
+_GROUP_TIMES = replace(_COPY_TIMES, turn=0.03, block=0.26, result=6.7e-5, dear=2.1e-4)
+"""Of halves that descriptors copy, and by groups of warps, fitted to 16 tiles of 29 products on an
+H200: what is chosen takes 1.02 of the fastest tile's time. What lies outside of a matrix takes
+longer than what is in it: 26256 x 8192 by 8192 x 128 by blocks of 128 x 256 took 288 us, of 128 x
+128 143."""
+
+PLAIN = 256
+"""Rows and columns of the blocks that few programs read by plain loads: these start sooner than
+descriptors are made, 30 x 4096 by 4096 x 8192 halves in 20 us on an H200 (30). Larger ones have
+too many addresses for that."""
 
 _HIDING = 4
 """Turns of a block that take as long as another one's epilogue. Of 12233 x 40 by 40 x 15304 halves,
@@ -261,18 +323,8 @@ def dot_tile(size: Size, gpu: Gpu, *, dear: bool) -> DotTile:
     if size.rows <= FEW_ROWS:
         best = _flat_tile(size, gpu)
     else:
-        best = min(_tiles(size, gpu), key=lambda tile: _microseconds(tile, size, gpu))
-        large = best.rows == 128 and size.dtype.itemsize == 2 and size.depth > _HIDING * best.depth
-        many = _blocks(best, size) >= 2 * gpu.multiprocessors
-        if dear and large and many and _overlaps_cheaply(best, size, gpu):
-            best = _OVERLAPPED
+        best = min(_tiles(size, gpu), key=lambda tile: _microseconds(tile, size, gpu, dear=dear))
     return fitted(best, size, gpu)
-
-
-def _overlaps_cheaply(best: DotTile, size: Size, gpu: Gpu) -> bool:
-    """Whether what an epilogue gains beside other products is not lost by smaller blocks."""
-    least = _microseconds(best, size, gpu)
-    return _microseconds(_OVERLAPPED, size, gpu) <= _OVERLAP_COSTS * least
 
 
 def _tiles(size: Size, gpu: Gpu) -> tuple[DotTile, ...]:
@@ -281,7 +333,9 @@ def _tiles(size: Size, gpu: Gpu) -> tuple[DotTile, ...]:
         if not gpu.async_dots:
             return _HALF
         # Addresses of plain loads need registers beside the sums.
-        return _SHARED if size.copied else tuple(t for t in _SHARED if t != _WIDE)
+        if size.copied:
+            return (*_SHARED, *GROUPED) if size.grouped else _SHARED
+        return tuple(t for t in _SHARED if t != _WIDE)
     if size.dtype.itemsize == 8:
         return _DOUBLE
     return _SPLIT if gpu.splits_floats else _SINGLE
@@ -346,33 +400,62 @@ def _blocks(tile: DotTile, size: Size) -> int:
     return size.batch * -(-size.rows // tile.rows) * -(-size.columns // tile.columns)
 
 
-def _microseconds(tile: DotTile, size: Size, gpu: Gpu) -> float:
+def _microseconds(tile: DotTile, size: Size, gpu: Gpu, *, dear: bool = False) -> float:
     whole, rest = divmod(_blocks(tile, size), gpu.multiprocessors * tile.resident)
     last = -(-rest // gpu.multiprocessors)
-    wave = _wave_microseconds(tile, size, tile.resident)
-    return whole * wave + (_wave_microseconds(tile, size, last) if last else 0.0)
+    start = _prices(tile, size, gpu)[0].start
+    wave = _wave_microseconds(tile, size, gpu, tile.resident, dear=dear)
+    return (
+        start
+        + whole * wave
+        + (_wave_microseconds(tile, size, gpu, last, dear=dear) if last else 0.0)
+    )
 
 
-def _wave_microseconds(tile: DotTile, size: Size, sharing: int) -> float:
+def _wave_microseconds(tile: DotTile, size: Size, gpu: Gpu, sharing: int, *, dear: bool) -> float:
     """Time until each multiprocessor has finished `sharing` blocks.
 
     One's epilogue is hidden by the other's multiplications, unless these take few turns.
     """
-    area, t = tile.rows * tile.columns, _TIMES[size.dtype.itemsize]
-    each = area / t.rate + t.turning * size.turned * tile.columns**2
-    each = max(each, t.shared * _shared_elements(tile, size), _lines(tile, size) / t.lines)
+    area, (t, crossed) = tile.rows * tile.columns, _prices(tile, size, gpu)
+    begun = t.narrow if tile.columns <= _NARROW else t.narrow / 4
+    each = (area + tile.rows * begun) / t.rate + t.turning * size.turned * tile.columns**2
+    each = max(each, t.shared * _shared_elements(tile, size), _copying(tile, size, t, crossed))
     turn = t.turn + max(
         (t.deeper + sharing * each) * tile.depth, t.arrival / max(1, tile.stages - 1)
     )
     turns = -(-size.depth // tile.depth)
     seen = 1 + (sharing - 1) * max(0.0, 1 - turns / _HIDING)
-    return turns * turn + seen * (t.block + t.result * area)
+    result = max(t.result, t.dear * _WARPS / tile.warps * dear)
+    return turns * turn + seen * (t.block + result * area)
 
 
-def _lines(tile: DotTile, size: Size) -> float:
-    """Lines of both operands that a step of the depth reads."""
-    rows = tile.rows * _CROSSED[size.lines[0]] + tile.columns * _CROSSED[size.lines[1]]
-    return rows * size.dtype.itemsize / LINE
+def _prices(tile: DotTile, size: Size, gpu: Gpu) -> tuple[_Times, Mapping[int, float]]:
+    """What a block takes, and its rows by their distance, as its operands are read."""
+    if tile.groups:
+        return _GROUP_TIMES, _CROSSED
+    halves = size.dtype.itemsize == 2 and size.copied and gpu.copies_blocks and gpu.async_dots
+    if halves and not is_few(tile, _blocks(tile, size), gpu):
+        return _COPY_TIMES, _CROSSED
+    return _TIMES[size.dtype.itemsize], _PLAIN_CROSSED
+
+
+def is_few(tile: DotTile, blocks: int, gpu: Gpu) -> bool:
+    """Whether so many programs start sooner than descriptors would be made."""
+    return blocks < gpu.multiprocessors and tile.rows + tile.columns <= PLAIN
+
+
+def _copying(tile: DotTile, size: Size, t: _Times, crossed: Mapping[int, float]) -> float:
+    """Microseconds in which the lines of a step of the depth arrive, of blocks on average."""
+    rows, columns = _inside(size.rows, tile.rows), _inside(size.columns, tile.columns)
+    lines = rows * crossed[size.lines[0]] + columns * crossed[size.lines[1]]
+    outside = tile.rows + tile.columns - rows - columns
+    return (lines / t.lines + outside * t.outside) * size.dtype.itemsize / LINE
+
+
+def _inside(extent: int, block: int) -> float:
+    """What blocks have of an extent, on average."""
+    return extent / -(-extent // block)
 
 
 def line_step(distance: int) -> int:

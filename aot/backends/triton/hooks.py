@@ -15,6 +15,7 @@ from dataclasses import replace
 from aot.backends.triton.body import Body
 from aot.backends.triton.context import KernelContext
 from aot.backends.triton.kernel import (
+    GLUON,
     NAME,
     TRITON,
     EmittedKernel,
@@ -46,10 +47,11 @@ def in_tuple(names: Sequence[str]) -> str:
 
 
 class Hooks:
-    """The functions that one kernel gives to its template's function."""
+    """The functions that one kernel gives to its template's function, in `language`."""
 
-    def __init__(self, context: KernelContext) -> None:
+    def __init__(self, context: KernelContext, language: str = TRITON) -> None:
         self._context = context
+        self._language = language
         self._bodies: dict[str, tuple[tuple[str, ...], Body]] = {}
 
     def __contains__(self, name: str) -> bool:
@@ -58,7 +60,7 @@ class Hooks:
     @contextmanager
     def function(self, name: str, *parameters: str) -> Iterator[Body]:
         """The statements of a function of that name; `args` is the parameter before these."""
-        body = Body(self._context, Writer(), 2)
+        body = Body(self._context, Writer(), 2, gluon=self._language == GLUON)
         # The template's function waits, or the kernel before all.
         body.waited = True
         yield body
@@ -74,11 +76,10 @@ class Hooks:
         *,
         early: bool = True,
         waits: bool = False,
-        language: str = TRITON,
     ) -> EmittedKernel:
         """The kernel that calls a device function with `args`, the hooks and these arguments.
 
-        `early`, `language`: see `kernel.finish`. `waits`: the device function waits by itself.
+        `early`: see `kernel.finish`. `waits`: the device function waits by itself.
         """
         body = Body(self._context, Writer(), 2)
         body.faults = any(own.faults for _, own in self._bodies.values())
@@ -91,7 +92,7 @@ class Hooks:
             for name, text in given.items():
                 body.writer.line(f"{name}={text},")
         body.writer.line(")")
-        emitted = finish(kernel, body, grid, options, early=early, language=language)
+        emitted = finish(kernel, body, grid, options, early=early, language=self._language)
         hooks = "".join(
             f"@triton.jit\ndef {NAME}_{name}({', '.join(('args', *own))}):\n"
             f"    {args} = args\n{hook.writer.text()}\n\n"

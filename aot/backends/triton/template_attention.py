@@ -23,19 +23,20 @@ from aot.backends.triton.attention_tile import (
 from aot.backends.triton.body import Body
 from aot.backends.triton.context import KernelContext, TileDim, Value, make_context
 from aot.backends.triton.dot import finish_tile, precision
+from aot.backends.triton.gluon import stores_vectors, takes_epilogue
 from aot.backends.triton.gpu import Gpu
 from aot.backends.triton.hooks import Hooks
-from aot.backends.triton.kernel import GLUON, EmittedKernel, line_grid, program_id
+from aot.backends.triton.kernel import GLUON, TRITON, EmittedKernel, line_grid, program_id
 from aot.backends.triton.template_matmul import ALIGNED
 from aot.backends.triton.text import index_text
 from aot.backends.triton.tiling import power_above
 from aot.errors import InternalError
-from aot.ir.dtypes import BFLOAT16, BOOL, FLOAT16, FLOAT32, DType
+from aot.ir.dtypes import BOOL, FLOAT32, DType
 from aot.ir.hints import Hints
 from aot.ir.kernel_facts import template_call
 from aot.ir.kernels import KernelGraph, TemplateKernel
 from aot.ir.nests import Axis, Store, View
-from aot.ir.scalar import load, postorder
+from aot.ir.scalar import load
 from aot.ir.templates.attention import Attention
 from aot.symbolic import (
     Expr,
@@ -60,11 +61,6 @@ _KV_HEAD, _KEY = var("kv_head"), var("key")
 
 _LANES = 8
 """Columns after which those repeat that one thread has of a product of tensor cores."""
-
-
-_SHORT = ("load", "cast", "add", "mul")
-_FLOATS = (FLOAT16, BFLOAT16, FLOAT32)
-"""What an epilogue in Gluon is made of."""
 
 _REGISTERS = {2: 240, 3: 160}
 """Of a thread that multiplies, by the groups that do: a warp that copies needs 24."""
@@ -189,7 +185,7 @@ def emit_attention(
     parts = (t.parts.extent,) if t.parts is not None else ()
     grid = line_grid(product((t.axes[0].extent, t.heads, *parts, tiles)))
     options = {"num_warps": t.tile.warps, "num_stages": t.tile.stages}
-    hooks = Hooks(t.context)
+    hooks = Hooks(t.context, GLUON if t.tile.groups else TRITON)
     with hooks.function("locate", "program") as body:
         _locate(body, t, hints)
     _write_q(hooks, t)
@@ -206,9 +202,7 @@ def emit_attention(
     if t.tile.groups:
         _write_places(hooks, t)
         given |= _group_sizes(t)
-        return hooks.emit(
-            kernel, "attention_by_groups", given, grid, options, early=False, language=GLUON
-        )
+        return hooks.emit(kernel, "attention_by_groups", given, grid, options, early=False)
     _write_loads(hooks, t)
     given |= {**_sizes(t), **_flags(t, gpu)}
     given |= {
@@ -245,7 +239,8 @@ def _group_sizes(t: _Attention) -> dict[str, str]:
         **{"DEPTH": str(t.depth_pieces[0]), "MORE_DEPTH": str(t.depth_pieces[1])},
         **{"VALUE": str(t.value_pieces[0]), "MORE_VALUE": str(t.value_pieces[1])},
         **{"KEYS": str(tile.keys), "STAGES": str(tile.stages)},
-        **{"REGISTERS": str(_REGISTERS[tile.groups])},
+        "REGISTERS": str(_REGISTERS[tile.groups]),
+        "WIDE": str(stores_vectors(t.kernel, t.context)),
     }
 
 
@@ -323,14 +318,8 @@ def _can_copy(kernel: TemplateKernel, context: KernelContext, gpu: Gpu) -> bool:
     able = gpu.async_dots and gpu.copies_blocks
     # A descriptor of no rows is none.
     able = able and context.ranges.nonnegative(call.k.axes[2].extent - 1)
-    plain = plain and not kernel.prologue and _is_short(kernel)
+    plain = plain and not kernel.prologue and takes_epilogue(kernel)
     return able and plain and all(_placed(kernel, v, context) for v in (call.k, call.v))
-
-
-def _is_short(kernel: TemplateKernel) -> bool:
-    """Whether Gluon takes the epilogue: constants are blocks, which have no layout in Triton."""
-    roots = [r for stage in kernel.stages for nest in stage.nests for r in nest.roots]
-    return all(n.op in _SHORT and n.dtype in _FLOATS for n in postorder(roots))
 
 
 def _part_keys(call: Attention, parts: Axis | None) -> Expr:

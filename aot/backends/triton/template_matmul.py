@@ -1,7 +1,8 @@
 """Matrix products on tensor cores, with fused epilogues.
 
 The functions are those of `device/matmul.py`. Where the GPU copies whole blocks by descriptors
-(TMA) and there are many blocks, programs stay and take one block after the other.
+(TMA) and there are many blocks, programs stay and take one block after the other; of halves, groups
+of warps do where that is faster (`device/matmul_groups.py`).
 """
 
 from __future__ import annotations
@@ -18,12 +19,23 @@ from aot.backends.triton.dot import (
     sums_type,
     with_ranges,
 )
-from aot.backends.triton.dot_tiling import LINE, DotTile, Size, dot_tile, line_step
+from aot.backends.triton.dot_tiling import (
+    GROUP_DEPTH,
+    GROUP_REGISTERS,
+    LINE,
+    DotTile,
+    Size,
+    dot_tile,
+    is_few,
+    line_step,
+)
+from aot.backends.triton.gluon import stores_vectors, takes_epilogue
 from aot.backends.triton.gpu import Gpu
 from aot.backends.triton.hooks import Hooks, places
-from aot.backends.triton.kernel import EmittedKernel, line_grid, program_id
+from aot.backends.triton.kernel import GLUON, TRITON, EmittedKernel, line_grid, program_id
 from aot.backends.triton.template_gemv import emit_gemv, is_vector_product
 from aot.backends.triton.text import index_text
+from aot.ir.dtypes import DType
 from aot.ir.hints import Hints, is_dear
 from aot.ir.kernel_facts import template_call
 from aot.ir.kernels import KernelGraph, TemplateKernel
@@ -43,11 +55,6 @@ from aot.symbolic import (
 
 GROUP = 8
 """Blocks of rows that programs of neighbouring numbers take turns in."""
-
-PLAIN = 256
-"""Rows and columns of the blocks that few programs read by plain loads: these start sooner than
-descriptors are made, 30 x 4096 by 4096 x 8192 halves in 20 us on an H200 (30). Larger ones have
-too many addresses for that."""
 
 VECTOR = 8
 """Elements of the widest loads of halves."""
@@ -84,10 +91,12 @@ def emit_matmul(
     dtype = graph.buffers[left.buffer].dtype
     tile = _tile(kernel, call, (left, right), context, hints, gpu)
     *batch, row, column = call.output.axes
-    rows, columns = TileDim("m", (row,), tile.rows, 0), TileDim("n", (column,), tile.columns, 1)
+    widths = ("m.shape[0]", "n.shape[1]") if tile.groups else ("", "")
+    rows = TileDim("m", (row,), tile.rows, 0, width=widths[0])
+    columns = TileDim("n", (column,), tile.columns, 1, width=widths[1])
     blocks = ceil_div(row.extent, tile.rows), ceil_div(column.extent, tile.columns)
     count = product((*(a.extent for a in batch), *blocks))
-    hooks = Hooks(context)
+    hooks = Hooks(context, GLUON if tile.groups else TRITON)
     with hooks.function("finish", "batch", "m", "n", "acc") as body:
         open_batch(body, tuple(batch), "batch")
         body.take_dim(rows)
@@ -98,16 +107,15 @@ def emit_matmul(
         **{"down": down, "across": across, "depth": depth},
         **{"ROWS": str(tile.rows), "COLUMNS": str(tile.columns), "DEPTH": str(tile.depth)},
         "GROUP": str(GROUP),
+    }
+    sums = {
         "PRECISION": precision(dtype, split=gpu.splits_floats, rounded=call.precision),
         "SUMS": sums_type(dtype),
     }
     options = {"num_warps": tile.warps, "num_stages": tile.stages}
-    few = hints.value(count) < gpu.multiprocessors and tile.rows + tile.columns <= PLAIN
-    # Blocks of float64 that descriptors copy are read with conflicts of shared memory's banks.
-    narrow = dtype.itemsize == 2 or (dtype.itemsize == 4 and gpu.splits_floats)
-    copies = gpu.copies_blocks and tile.rows >= 64 and narrow
-    copied = _copied(call, left, right, context, tile) if copies else None
-    if copied is not None and (not few or any(_is_cut(matrix) for matrix in copied)):
+    copied = _copied(call, left, right, context, tile.depth) if _copies(dtype, tile, gpu) else None
+    few = is_few(tile, hints.value(count), gpu)
+    if copied is not None and (tile.groups or not few or any(_is_cut(m) for m in copied)):
         seats = gpu.multiprocessors * tile.resident
         arguments |= _by_copies(context, tile, copied, seats)
         arguments["batches"] = index_text(product([a.extent for a in batch]), context.names)
@@ -116,11 +124,15 @@ def emit_matmul(
         else:
             arguments["origins"] = "None"
         grid = line_grid(Minimum(count, integer(seats)))
+        if tile.groups:
+            arguments |= _by_groups(context, tile, copied)
+            return hooks.emit(kernel, "matmul_by_groups", arguments, grid, options, early=False)
+        arguments |= sums
         return hooks.emit(kernel, "matmul_by_copies", arguments, grid, options, early=False)
     depths = TileDim("k", (left.depth,), tile.depth, 1), TileDim("k", (right.depth,), tile.depth, 0)
     _load(hooks, "load_left", left, tuple(batch), (rows, depths[0]))
     _load(hooks, "load_right", right, tuple(batch), (depths[1], columns))
-    arguments |= places(context, product(blocks) if batch else None)
+    arguments |= sums | places(context, product(blocks) if batch else None)
     return hooks.emit(kernel, "matmul", arguments, line_grid(count), options, early=False)
 
 
@@ -161,6 +173,10 @@ def _tile(
             _matrix(source, axis, tuple(batch), context) is not None
             for source, axis in ((left, row), (right, column))
         ),
+        grouped=dtype.itemsize == 2
+        and takes_epilogue(kernel)
+        and stores_vectors(kernel, context)
+        and _copied(call, left, right, context, GROUP_DEPTH) is not None,
     )
     dear = is_dear(n for s in kernel.stages for nest in s.nests for n in nest.roots)
     return dot_tile(size, gpu, dear=dear)
@@ -196,16 +212,24 @@ def _load(
         body.writer.line(f"return {body.padded(block, frozenset(names))}")
 
 
+def _copies(dtype: DType, tile: DotTile, gpu: Gpu) -> bool:
+    """Whether blocks of a tile are better copied by descriptors.
+
+    Those of float64 are read with conflicts of shared memory's banks then.
+    """
+    narrow = dtype.itemsize == 2 or (dtype.itemsize == 4 and gpu.splits_floats)
+    return gpu.copies_blocks and tile.rows >= 64 and narrow
+
+
 def _copied(
-    call: Matmul, left: Operand, right: Operand, context: KernelContext, tile: DotTile
+    call: Matmul, left: Operand, right: Operand, context: KernelContext, depth: int
 ) -> tuple[_Copied, _Copied] | None:
     """Both operands as descriptors see them; None where they cannot be copied by descriptors.
 
-    Of a batch the last step of the depth must not reach into what lies behind.
+    Of a batch the last step of the depth, of `depth` each, must not reach into what lies behind.
     """
     *batch, row, column = call.output.axes
-    depth = left.depth.extent
-    whole = is_int(depth) and int(depth) % tile.depth == 0
+    whole = is_int(left.depth.extent) and int(left.depth.extent) % depth == 0
     if context.wide or (batch and not whole):
         return None
     axes = tuple(batch)
@@ -267,7 +291,7 @@ def _is_multiple(number: Expr, each: int) -> bool:
 def _by_copies(
     context: KernelContext, tile: DotTile, copied: tuple[_Copied, _Copied], seats: int
 ) -> dict[str, str]:
-    """What `matmul_by_copies` is given besides."""
+    """What `matmul_by_copies` and `matmul_by_groups` are given besides."""
     left, right = copied
     return {
         "program": program_id(context),
@@ -279,14 +303,33 @@ def _by_copies(
     }
 
 
-def _descriptor(context: KernelContext, matrix: _Copied, width: int, depth: int) -> str:
+def _by_groups(
+    context: KernelContext, tile: DotTile, copied: tuple[_Copied, _Copied]
+) -> dict[str, str]:
+    """What `matmul_by_groups` is given in place of descriptors, and of the tile's sizes."""
+    left, right = (f"({', '.join(_described(context, matrix))})" for matrix in copied)
+    columns, more = tile.pieces
+    return {
+        **{"left": left, "right": right},
+        **{"GROUPS": str(tile.groups), "ROWS": str(tile.rows // tile.groups)},
+        **{"COLUMNS": str(columns), "MORE": str(more), "STAGES": str(tile.stages)},
+        "REGISTERS": str(GROUP_REGISTERS[tile.groups]),
+    }
+
+
+def _described(context: KernelContext, matrix: _Copied) -> tuple[str, str, str, str]:
+    """Address, rows, columns and step from row to row, as text."""
     rows, columns, stride, start = (
         index_text(e, context.names)
         for e in (matrix.rows, matrix.columns, matrix.stride, matrix.start)
     )
-    block = f"[{depth}, {width}]" if matrix.flipped else f"[{width}, {depth}]"
     pointer = context.pointers[matrix.buffer]
-    base = pointer if start == "0" else f"{pointer} + {start}"
+    return pointer if start == "0" else f"{pointer} + {start}", rows, columns, stride
+
+
+def _descriptor(context: KernelContext, matrix: _Copied, width: int, depth: int) -> str:
+    base, rows, columns, stride = _described(context, matrix)
+    block = f"[{depth}, {width}]" if matrix.flipped else f"[{width}, {depth}]"
     return (
         f"tl.make_tensor_descriptor({base}, shape=[{rows}, {columns}], "
         f"strides=[{stride}, 1], block_shape={block})"

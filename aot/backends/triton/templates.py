@@ -104,11 +104,13 @@ ROWS = AlignedRows(
     copy=3,
     line=LINE,
     line_rows=FEW_ROWS + 1,
+    narrow=32,
 )
 """What descriptors and the widest loads take. Odd rows took four times as long on an H200 (7021 x
 4095 by 4095 x 515 halves: 420 us, with both operands copied 120), a copy a tenth of that; of
-float32, 16384 x 1275 by 1275 x 43, 150 us, copied 60 and the copy 54. float64 is read by the
-element. Halves in rows of whole words: 14555 x 12978 by 12978 x 80 took 198 us, copied 541."""
+float32, 16384 x 1275 by 1275 x 43, 150 us, copied 60 and the copy 54; 65536 x 1687 by 1687 x 32 352
+with its copy, 225 where it lies. float64 is read by the element. Halves in rows of whole words:
+14555 x 12978 by 12978 x 80 took 198 us, copied 541."""
 
 DEPTH_LAST = ("float32", "float64")
 """Asynchronous tensor cores take TF32 in one order alone: blocks in the other one are turned in
@@ -330,4 +332,5 @@ class _Parts:
     gpu: Gpu
 
     def __call__(self, batch: int, rows: int, columns: int, depth: int, dtype: DType) -> int:
-        return depth_parts(Size(rows, columns, depth, batch, dtype), self.gpu)
+        grouped = dtype.itemsize == 2
+        return depth_parts(Size(rows, columns, depth, batch, dtype, grouped=grouped), self.gpu)

@@ -79,15 +79,19 @@ def memory_type(dtype: DType) -> str:
     return _MEMORY[dtype.name]
 
 
-def literal(value: float | int | bool, dtype: DType) -> str:
-    """An expression that has exactly the value that the dtype can hold."""
+def literal(value: float | int | bool, dtype: DType, *, gluon: bool = False) -> str:
+    """An expression that has exactly the value that the dtype can hold.
+
+    `gluon`: in a function that Gluon calls, whose `full` wants a layout.
+    """
     if dtype.name == "bool":
-        return f"tl.full([], {int(bool(value))}, tl.int1)"
-    if not dtype.is_float:
-        return f"tl.full([], {wrapped_integer(int(value), dtype)}, {value_type(dtype)})"
-    number = exact_float(float(value), dtype)
-    text = repr(number) if math.isfinite(number) else f"float({str(number)!r})"
-    return f"tl.full([], {text}, {value_type(dtype)})"
+        text, kind = str(int(bool(value))), "tl.int1"
+    elif dtype.is_float:
+        number, kind = exact_float(float(value), dtype), value_type(dtype)
+        text = repr(number) if math.isfinite(number) else f"float({str(number)!r})"
+    else:
+        text, kind = str(wrapped_integer(int(value), dtype)), value_type(dtype)
+    return f"tl.cast({text}, {kind})" if gluon else f"tl.full([], {text}, {kind})"
 
 
 _SPELLING = Spelling(str, "//", "floor_", "tl.minimum", "tl.maximum", " * ".join)

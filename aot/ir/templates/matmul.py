@@ -78,6 +78,8 @@ class Matmul(TemplateCall):
         if wish is None or len(sizes) != 3 or not all(is_int(size) for size in sizes):
             return 1
         m, k, n = (int(size) for size in sizes)
+        if role == "a" and n <= wish.narrow:
+            return 1
         # Each element of `a` is used once a column, of few rows there is little to copy.
         uses = n if role == "a" and m >= wish.line_rows else min(m, n)
         worth = uses >= wish.least_uses and m * k * n >= wish.least_work
@@ -244,6 +246,8 @@ class AlignedRows:
         copy: reads of an element that cost what its copy does.
         line: Bytes that rows had better start at multiples of where that is free (`line_bytes`), of
         line_rows: rows of the result and more. 1: anywhere.
+        narrow: Columns of the result up to which rows of whole words are read where they lie: each
+            is read once then, as a copy would.
     """
 
     bytes: int
@@ -255,6 +259,7 @@ class AlignedRows:
     copy: int = 0
     line: int = 1
     line_rows: int = 0
+    narrow: int = 0
 
 
 @dataclass(frozen=True)
@@ -287,4 +292,6 @@ class MatmulSupport(Support[Matmul]):
             rows = replace(rows, bytes=1)
         elif rows is not None and rows.words != 2 * dtype.itemsize:
             rows = replace(rows, words=0)
+        elif rows is not None:
+            rows = replace(rows, narrow=0)
         return replace(self, rows=rows, depth_last=dtype.name in self.depth_last_of)

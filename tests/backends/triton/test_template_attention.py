@@ -299,6 +299,7 @@ def test_columns_between_powers_of_two_are_multiplied_in_two_blocks(columns, pie
 
 
 def test_columns_of_float32_and_near_a_power_are_one_block():
-    assert column_pieces(80, FLOAT32) == (128, 0)
+    assert column_pieces(80, FLOAT32) == (64, 16)
+    assert column_pieces(40, FLOAT32) == (64, 0)
     assert column_pieces(120, BFLOAT16) == (128, 0)
     assert column_pieces(20, BFLOAT16) == (32, 0)

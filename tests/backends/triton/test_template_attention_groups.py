@@ -139,9 +139,13 @@ def chosen(q, k, v, more):
     return torch.where(more > 0, grouped_causal(q, k, v), 0.5)
 
 
-@pytest.mark.parametrize(("function", "taken"), [(added, True), (chosen, False)])
+def placed(q, k, v, more):
+    return grouped_causal(q, k, v) + torch.arange(q.shape[-1], device=q.device)
+
+
+@pytest.mark.parametrize(("function", "taken"), [(added, True), (chosen, True), (placed, False)])
 def test_epilogues(function, taken):
-    """What is added and multiplied is part of the kernel; what Gluon has no words for is not."""
+    """Numbers are part of the kernel; what Gluon has no words for is not."""
     args = qkv(8, 8, LENGTH, LENGTH, 128, dtype=BF16)
     model = captured(function, (*args, args[0].flip(0)))
     functions = emitted(model).functions

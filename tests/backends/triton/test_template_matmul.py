@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from aot.backends.triton import template_matmul
+from aot.backends.triton import dot_tiling
 from aot.frontend.capture import capture_module
 from aot.frontend.weights import to_array
 from tests.backends.triton.interpret import run_emitted
@@ -76,7 +76,8 @@ def heads(x, y):
 )
 def test_batches_are_copied_by_descriptors(function, shapes, monkeypatch):
     """One descriptor of all matrices, each of which begins somewhere in it: however few, here."""
-    monkeypatch.setattr(template_matmul, "PLAIN", 0)
+    monkeypatch.setattr(dot_tiling, "PLAIN", 0)
+    monkeypatch.setattr(dot_tiling, "GROUPED", ())
     args = tensors(*shapes, dtype=torch.bfloat16)
     model = captured(function, args)
     (text,) = [f.text for f in emitted(model).functions]
@@ -85,7 +86,8 @@ def test_batches_are_copied_by_descriptors(function, shapes, monkeypatch):
 
 
 def test_batches_whose_last_step_reaches_into_the_next_one_are_not(monkeypatch):
-    monkeypatch.setattr(template_matmul, "PLAIN", 0)
+    monkeypatch.setattr(dot_tiling, "PLAIN", 0)
+    monkeypatch.setattr(dot_tiling, "GROUPED", ())
     args = tensors((3, 72, 72), (3, 72, 40), dtype=torch.bfloat16)
     model = captured(torch.matmul, args)
     assert all("make_tensor_descriptor" not in f.text for f in emitted(model).functions)

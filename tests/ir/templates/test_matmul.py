@@ -107,6 +107,19 @@ def test_what_types_want_of_memory() -> None:
     assert [support.of_type(t).depth_last for t in (BFLOAT16, FLOAT32)] == [False, True]
 
 
+def test_whole_words_of_few_columns_are_read_where_they_lie() -> None:
+    """Halves are not: plain loads of two bytes cannot be copied ahead of their use."""
+    rows = AlignedRows(bytes=16, least_uses=1, least_work=1, words=4, narrow=16)
+    support = MatmulSupport(Matmul, rows=rows)
+    few, more = product(16, 8000, 16), product(16, 8000, 17)
+    wanted = [
+        call.row_bytes(role, support.of_type(t))
+        for call, role, t in ((few, "a", FLOAT32), (few, "b", FLOAT32), (more, "a", FLOAT32))
+    ]
+    assert wanted == [1, 16, 16]
+    assert few.row_bytes("a", support.of_type(BFLOAT16)) == 16
+
+
 def test_parts_are_products_whose_sums_are_taken_in_order() -> None:
     found = in_parts(product(16, 8000, 16))
     assert found is not None

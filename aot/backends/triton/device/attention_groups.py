@@ -7,7 +7,8 @@ next block, whose scores were multiplied before; products of the other groups fi
 Blocks are walked from the last one, where rows end, to the first.
 
 Of the constants: GROUPS groups share what is copied, STAGES blocks of KEYS keys at a time, with
-columns in pieces as in `attention`. REGISTERS: of a thread that multiplies.
+columns in pieces as in `attention`. REGISTERS: of a thread that multiplies. WIDE: rows of
+results start where a thread can store eight columns at once.
 """
 
 import triton  # noqa: F401
@@ -48,6 +49,7 @@ def attention_by_groups(
     KEYS: gl.constexpr,
     STAGES: gl.constexpr,
     REGISTERS: gl.constexpr,
+    WIDE: gl.constexpr,
 ):
     """Computes GROUPS times ROWS queries of one head.
 
@@ -74,7 +76,7 @@ def attention_by_groups(
     mine = (args, pair, part, tile, other, tiles, keys, q, more_q, copied)
     sources = (k_from, more_k_from, v_from, more_v_from)
     hooks: gl.constexpr = (load_q, finish)
-    sizes: gl.constexpr = (SCALE, CAUSAL, MORE_DEPTH, VALUE, MORE_VALUE)
+    sizes: gl.constexpr = (SCALE, CAUSAL, MORE_DEPTH, VALUE, MORE_VALUE, WIDE)
     share_out(mine, sources, hooks, sizes, GROUPS, REGISTERS)
 
 
@@ -203,6 +205,7 @@ def multiply(mine, GROUP: gl.constexpr, hooks: gl.constexpr, sizes: gl.constexpr
     MORE_DEPTH: gl.constexpr = sizes[2]
     VALUE: gl.constexpr = sizes[3]
     MORE_VALUE: gl.constexpr = sizes[4]
+    WIDE: gl.constexpr = sizes[5]
     STAGES: gl.constexpr = v.shape[0]
     ROWS: gl.constexpr = q.shape[0] * q.shape[1]
     done = 0
@@ -224,10 +227,10 @@ def multiply(mine, GROUP: gl.constexpr, hooks: gl.constexpr, sizes: gl.constexpr
         mbarrier.wait(ready_v.index(last), ((done - 1) // STAGES) & 1)
         weight = weights(total)
         acc = last_values(power, v.index(last), acc, weight)
-        finish_piece(args, hooks[1], pair, part, row, 0, acc)
+        finish_piece(args, hooks[1], pair, part, row, 0, acc, v.dtype, WIDE)
         if MORE_VALUE:
             more = last_values(power, more_v.index(last), more, weight)
-            finish_piece(args, hooks[1], pair, part, row, VALUE, more)
+            finish_piece(args, hooks[1], pair, part, row, VALUE, more, v.dtype, WIDE)
         mbarrier.arrive(free_v.index(last))
 
 
@@ -335,12 +338,34 @@ def last_values(power, v, acc, weight):
 
 
 @gluon.jit
-def finish_piece(args, finish: gl.constexpr, pair, part, row, first, acc):
-    """Stores a piece of columns."""
-    A: gl.constexpr = acc.type.layout
-    m = row + gl.arange(0, acc.shape[0], gl.SliceLayout(1, A))[:, None]
-    n = first + gl.arange(0, acc.shape[1], gl.SliceLayout(0, A))[None, :]
+def finish_piece(
+    args, finish: gl.constexpr, pair, part, row, first, acc, dtype: gl.constexpr, WIDE: gl.constexpr
+):
+    """Stores a piece of columns; WIDE: rounded as operands are, so that threads exchange less."""
+    ROWS: gl.constexpr = acc.shape[0]
+    COLUMNS: gl.constexpr = acc.shape[1]
+    L: gl.constexpr = stored_layout(ROWS, COLUMNS) if WIDE else acc.type.layout
+    if WIDE:
+        acc = gl.convert_layout(acc.to(dtype), L).to(gl.float32)
+    m = row + gl.arange(0, ROWS, gl.SliceLayout(1, L))[:, None]
+    n = first + gl.arange(0, COLUMNS, gl.SliceLayout(0, L))[None, :]
     finish(args, pair, part, m, n, acc, None, None)
+
+
+@gluon.constexpr_function
+def stored_layout(rows, columns):
+    """How threads hold a tile of a product that is stored: eight columns each, side by side.
+
+    Warps have the rows that they had, so that only their own threads exchange elements. As tensor
+    cores leave it, a thread has pairs of columns, and a store fills half of what memory writes at
+    once.
+    """
+    narrow = columns == 16
+    registers = [[0, 1], [0, 2], [0, 4]] + ([] if narrow else [[8, 0]])
+    registers += [[0, step] for step in (32, 64, 128) if step < columns]
+    registers += [[step, 0] for step in (64, 128) if step < rows]
+    lanes = [[0, 8], [8, 0] if narrow else [0, 16], [1, 0], [2, 0], [4, 0]]
+    return gl.DistributedLinearLayout(registers, lanes, [[16, 0], [32, 0]], [], [rows, columns])
 
 
 @gluon.jit
