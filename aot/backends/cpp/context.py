@@ -61,7 +61,8 @@ class KernelContext:
     `names`: C++ names of loop variables and sizes. `pointers`: C++ names of buffers.
     `locals_`: the layouts of buffers that do not leave the kernel. `outer`: symbols of the
     parallel loops. `strip`: the axis that is split, if any. `bases`: buffers whose pointer does
-    not point to their first element, but to this index (see `base_indices`).
+    not point to their first element, but to this index (see `base_indices`). `streamed`: buffers
+    that are stored past the caches.
     """
 
     buffers: Mapping[str, Buffer]
@@ -73,6 +74,7 @@ class KernelContext:
     ranges: Ranges
     written: frozenset[str]
     bases: Mapping[str, tuple[int, ...]]
+    streamed: frozenset[str] = frozenset()
 
     def offset(self, buffer: str, index: Sequence[Expr]) -> Expr:
         """The element offset of `index` from the buffer's pointer.

@@ -15,6 +15,7 @@ from aot.backends.cpp.context import (
     local_layouts,
 )
 from aot.backends.cpp.stage import StageEmitter, strip_bounds
+from aot.backends.cpp.streaming import streamed_buffers
 from aot.backends.cpp.text import Writer, index_text
 from aot.backends.cpp.values import Body, pointer_type
 from aot.backends.cpp.width import choose_width
@@ -89,6 +90,7 @@ def make_context(kernel: FusedKernel, graph: KernelGraph) -> KernelContext:
         ranges,
         frozenset((*kernel.writes, *kernel.local)),
         base_indices(kernel, graph.buffers),
+        streamed_buffers(kernel, graph),
     )
 
 
@@ -152,6 +154,8 @@ def declare_arguments(body: Body, kernel: FusedKernel, sizes: Sequence[Symbol]) 
         body.writer.line(f"{const}{kind}* const {pointer} = {place};")
     for k, symbol in enumerate(sizes):
         body.writer.line(f"const int64_t {context.names[symbol]} = args->sizes[{k}];")
+    if context.streamed:
+        body.writer.line("const aot::Streaming streaming;")
 
 
 def base_offsets(kernel: FusedKernel, buffers: Mapping[str, Buffer]) -> dict[str, Expr]:

@@ -272,7 +272,8 @@ class Body(Indexer, Scoped[Value]):
             return
         address = self.address(pointer, offset, binds)
         if lanes == "1" or step == 1:
-            self.writer.line(f"aot::store{suffix}({address}, {text}{last});")
+            name = "stream" if lanes != "1" and store.buffer in self.context.streamed else "store"
+            self.writer.line(f"aot::{name}{suffix}({address}, {text}{last});")
             return
         stride = index_text(step, self.uniform_names(binds)) if step is not None else "0"
         self.writer.line(f"aot::store_strided{suffix}({address}, {stride}, {text}{last});")

@@ -78,6 +78,40 @@ EXPORT void one(const TYPE* a, const TYPE* b, int64_t m, int64_t n, int64_t k, T
 }
 """
 
+STRIPS = """
+// Rows of products, each strip of which is handed over as soon as it is finished.
+EXPORT void by_strips(const TYPE* a, const TYPE* b, int64_t m, int64_t n, int64_t k, TYPE* room,
+                      TYPE* c) {
+  const TYPE* at[64];
+  for (int64_t i = 0; i < m; ++i) at[i] = a + i * k;
+  const BlockArgs<TYPE, PackedB<TYPE>> args{
+      at, 0, m, 1, k, {b, k * kPanel}, n, room, n * kPanel, false, true};
+  block_by_strips<MultiplyAdd<TYPE>, kAllHeights>(args, [&](int64_t i0, int64_t i1) {
+    for (int64_t i = i0 * n * kPanel; i < i1 * n * kPanel; ++i) {
+      c[i] = room[i - i0 * n * kPanel];
+    }
+  });
+}
+"""
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_strips_take_the_same_rows_of_scratch_in_turn(level):
+    if level not in levels():
+        pytest.skip(f"this machine does not run {level}")
+    library = build(CUT + (RUN + STRIPS).replace("TYPE", "float"), level)
+    rng = np.random.default_rng(4)
+    for rows, panels, k in [(1, 1, 7), (9, 3, 30), (33, 2, 1), (64, 4, 90)]:
+        a, b = aligned((rows, k), np.float32), aligned((panels, k, 16), np.float32)
+        a[...], b[...] = rng.standard_normal(a.shape), rng.standard_normal(b.shape)
+        room = aligned((64, panels * 16), np.float32)
+        room[...] = np.nan
+        found = aligned((rows, panels * 16), np.float32)
+        call(library.by_strips, a, b, rows, panels, k, room, found)
+        expected = a.astype("f8") @ b.astype("f8").transpose(1, 0, 2).reshape(k, -1)
+        np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
+        assert np.isnan(room[9:]).all()  # the most rows of a strip
+
 
 @pytest.mark.parametrize("level", LEVELS)
 def test_every_height_that_a_division_cuts_is_named(level, tmp_path):

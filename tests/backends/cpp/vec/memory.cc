@@ -16,6 +16,12 @@ constexpr int kLanes = aot::native_lanes<float>();
     for (; i + L <= n; i += L) aot::store(y + i, aot::load<T, L>(x + i));                 \
     aot::store_n(y + i, aot::load_n<T, L>(x + i, n - i), n - i);                          \
   }                                                                                       \
+  EXPORT void stream_##NAME(const S* x, S* y, int64_t n) { /* as copy, past the caches */ \
+    const aot::Streaming streaming;                                                       \
+    int64_t i = 0;                                                                        \
+    for (; i + L <= n; i += L) aot::stream(y + i, aot::load<T, L>(x + i));                \
+    aot::stream_n(y + i, aot::load_n<T, L>(x + i, n - i), n - i);                         \
+  }                                                                                       \
   EXPORT void tail_##NAME(const S* x, S* y, int64_t n) { /* one Vec; n may be anything */ \
     aot::store_n(y, aot::load_n<T, L>(x, n), n);                                          \
   }                                                                                       \

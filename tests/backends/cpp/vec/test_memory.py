@@ -85,14 +85,15 @@ def values(dtype, count, seed=0):
     return rng.normal(size=count).astype(dtype)
 
 
+@pytest.mark.parametrize("how", ["copy", "stream"])
 @pytest.mark.parametrize("name", ELEMENTS)
 @pytest.mark.parametrize("at_end", [True, False])
-def test_copy_of_any_length(library, fenced, name, at_end):
+def test_copy_of_any_length(library, fenced, how, name, at_end):
     dtype = ELEMENTS[name]
     for n in [*range(1, 40), 64, 67, 129, 255]:
         x = fenced.array(values(dtype, n, n), at_end)
         y = fenced.array(np.zeros(n, dtype), at_end)
-        call(library, f"copy_{name}", x, y, n)
+        call(library, f"{how}_{name}", x, y, n)
         np.testing.assert_array_equal(y, x)
 
 

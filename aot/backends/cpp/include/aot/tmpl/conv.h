@@ -191,7 +191,9 @@ struct ConvRun {
 
   AOT_INLINE void block(int64_t g, int64_t m0, int64_t m1, int64_t n0, int64_t n1,
                         int64_t patch_row) const {
-    if constexpr (!Cfg::PATCH) {
+    if constexpr (!Cfg::PATCH && kPointwise) {
+      pixel_pointers(g, m0, m1);
+    } else if constexpr (!Cfg::PATCH) {
       input_pointers(g, m0, m1);
     } else if (lying) {
       pixel_pointers(g, m0, m1);
@@ -210,7 +212,7 @@ struct ConvRun {
         if constexpr (Cfg::TURNED) {
           done = turn(m0, done, i1, i1 == pixels, c0, c1);
         } else {
-          epi(0, m0 + i0, m0 + i1, c0, c1, tile + i0 * S::kLd, S::kLd);
+          epi(0, m0 + i0, m0 + i1, c0, c1, tile, S::kLd);  // a strip, or all of them
         }
       };
 #if defined(AOT_TMPL_BF16_UNITS)
@@ -302,9 +304,17 @@ struct ConvRun {
   template <class Op, class Part>
   AOT_INLINE void multiply(int64_t pixels, int64_t kc, const PackedB<T>& w, int64_t columns,
                            const Part& part) const {
-    const BlockArgs<T, PackedB<T>> args{
-        table,  Cfg::MC,           pixels, S::kTaps, kc, w, ceil_div(columns, kPanel), tile,
-        S::kLd, half_last(columns)};
+    const BlockArgs<T, PackedB<T>> args{table,
+                                        Cfg::MC,
+                                        pixels,
+                                        S::kTaps,
+                                        kc,
+                                        w,
+                                        ceil_div(columns, kPanel),
+                                        tile,
+                                        S::kLd,
+                                        half_last(columns),
+                                        !Cfg::TURNED};
     if (S::kTaps * kc <= Cfg::KB && p.n * p.od * p.oh * p.ow > 4 * Cfg::MC) {
       // Many pixels per unit of W mean that it is warm: finish strip by strip.
       block_by_strips<Op, kHeights>(args, part);
@@ -357,11 +367,12 @@ struct ConvRun {
   static constexpr bool kPointwise = Cfg::KD * Cfg::KH * Cfg::KW == 1 && Cfg::PD == 0 &&
                                      Cfg::PH == 0 && Cfg::PW == 0 && S::kIc == Cfg::IC;
   AOT_INLINE void pixel_pointers(int64_t g, int64_t m0, int64_t m1) const {
-    Pixel q = pixel(m0);
-    for (int64_t i = 0; i < m1 - m0; ++i, advance(q)) {
-      const A* const at = p.x + q.n * p.sn + q.od * Cfg::SD * p.sd + q.oh * Cfg::SH * p.sh +
-                          q.ow * Cfg::SW * p.sw + g * Cfg::IC;
-      table[i] = reinterpret_cast<const T*>(at);
+    for (int64_t i = 0; i < m1 - m0;) {
+      const Pixel q = pixel(m0 + i);
+      const A* at = p.x + q.n * p.sn + q.od * Cfg::SD * p.sd + q.oh * Cfg::SH * p.sh +
+                    q.ow * Cfg::SW * p.sw + g * Cfg::IC;
+      const int64_t end = min64(m1 - m0, i + p.ow - q.ow);  // of a row of output
+      for (; i < end; ++i, at += Cfg::SW * p.sw) table[i] = reinterpret_cast<const T*>(at);
     }
   }
 

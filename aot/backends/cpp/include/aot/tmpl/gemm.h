@@ -79,7 +79,8 @@ struct BlockArgs {
   int64_t panels;
   T* c;
   int64_t ldc;
-  bool half = false;  // nobody reads the upper half of the last panel of C
+  bool half = false;       // nobody reads the upper half of the last panel of C
+  bool one_strip = false;  // by strips: each takes C's first rows, which stay in L1 so
 };
 
 template <class Op, int MR, int... NP>
@@ -278,7 +279,8 @@ AOT_INLINE int next_panels(int64_t left, int widest) {
 }
 
 // Strips outermost: the rows of a strip stay in L1 while B streams from L2, and done(i0, i1) is
-// called with finished rows that are still in L1. For K that fits one chunk and B that is warm.
+// called with finished rows that are still in L1; with one_strip they are C's first ones. For K
+// that fits one chunk and B that is warm.
 template <class Op, Heights kHeights, class T, class Done>
 AOT_INLINE void block_by_strips(const BlockArgs<T, PackedB<T>>& a, const Done& done) {
   const Strips<T> strips(a.mrows);
@@ -291,7 +293,7 @@ AOT_INLINE void block_by_strips(const BlockArgs<T, PackedB<T>>& a, const Done& d
     for (int64_t j = 0; j < a.panels;) {
       const int np = next_panels(a.panels - j, widest);
       const T* b = a.b.b + j * a.b.panel_stride;
-      T* c = a.c + i0 * a.ldc + j * kPanel;
+      T* c = a.c + (a.one_strip ? 0 : i0 * a.ldc) + j * kPanel;
       const T* fetch = j == 0 && a.taps == 1 ? next : b;
       micro<Op, kHeights>(mr, np,
                           {a.rows + i0, a.tap_stride, a.taps, 0, a.kc, b, a.b.panel_stride, kPanel,

@@ -67,6 +67,7 @@
 #include "aot/vec/reduce.h"
 #include "aot/vec/reg.h"
 #include "aot/vec/scalar.h"
+#include "aot/vec/stream.h"
 #include "aot/vec/transpose.h"
 #include "aot/vec/type.h"
 
