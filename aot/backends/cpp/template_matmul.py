@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
@@ -143,6 +144,7 @@ def _take_apart(kernel: TemplateKernel, graph: KernelGraph) -> _Product:
     a = strided(call, a_view, buffers, context.ranges)
     packed = kernel.packed is not None
     matrix = _matrix_elements(call, b_dtype) if packed else 0
+    b = strided(call, b_view, buffers, context.ranges)
     hints = hints_of(graph.dims)
     k = a_view.axes[-1].extent
     blocking = matmul_blocking(
@@ -156,8 +158,8 @@ def _take_apart(kernel: TemplateKernel, graph: KernelGraph) -> _Product:
         a_contiguous=a.strides[-1] == 1,
         b_packed=packed,
         k_fixed=is_int(k),
+        may_turn=_may_turn(a, a_dtype, b_dtype, (row.extent, column.extent, k), packed),
     )
-    b = strided(call, b_view, buffers, context.ranges)
     return _Product(
         kernel,
         context,
@@ -174,6 +176,25 @@ def _take_apart(kernel: TemplateKernel, graph: KernelGraph) -> _Product:
         packed,
         matrix,
     )
+
+
+def _may_turn(
+    a: Strided, a_dtype: DType, b_dtype: DType, sizes: Sequence[Expr], packed: bool
+) -> bool:
+    """The twin of `matmul_may_turn` in aot/tmpl/matmul.h."""
+    fixed_sizes = all(is_int(size) and int(size) > 0 for size in sizes)
+    own = a_dtype == b_dtype == a_dtype.compute and a_dtype.is_float
+    return fixed_sizes and own and not packed and _along(a, turned=False) == "kAcross"
+
+
+def _along(operand: Strided, *, turned: bool) -> str:
+    """What neighbours in memory are, of A's (row, k) or, `turned`, of B's (k, column)."""
+    across, depth = operand.strides[-2:]
+    if turned:
+        across, depth = depth, across
+    if depth == 1:
+        return "kDepth"
+    return "kAcross" if across == 1 else "kAny"
 
 
 def pack_matmul(kernel: TemplateKernel, graph: KernelGraph) -> tuple[Buffer, DerivedWeight]:
@@ -216,10 +237,20 @@ def _config(p: _Product) -> str:
         *(f"  static constexpr int64_t {name} = {value};" for name, value in values.items()),
         f"  static constexpr bool COPY_A = {'true' if q.copy_a else 'false'};",
         f"  static constexpr bool STRIDED_B = {'true' if q.strided_b else 'false'};",
+        *_alongs(p),
         *[f"  static constexpr int64_t PACKED = {q.packed};"] * (q.packed > 0),
         "};",
     ]
     return "\n".join(["namespace {", *lines, "}", ""])
+
+
+def _alongs(p: _Product) -> list[str]:
+    """What operands' neighbours in memory are, where kernels may read them in place."""
+    if p.packed:
+        return []
+    found = {"A": _along(p.a, turned=False), "B": _along(p.b, turned=True)}
+    kind = "aot::tmpl::Along"
+    return [f"  static constexpr {kind} {k}_ALONG = {kind}::{v};" for k, v in found.items()]
 
 
 def _one_matrix(body: Body, p: _Product) -> None:

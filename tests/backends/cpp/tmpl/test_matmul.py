@@ -40,6 +40,7 @@ struct Cfg : MatmulConfig {{
   static constexpr int64_t MB = {mb}, NB = {nb}, MC = {mc}, NC = {nc}, KB = {kb};
   static constexpr bool COPY_A = {copy}, STRIDED_B = {strided};
   static constexpr int64_t PACKED = {packed};
+  static constexpr Along A_ALONG = Along::{a_along}, B_ALONG = Along::{b_along};
 }};
 using T = compute_t<Cfg::A>;
 // An epilogue with a bias and a transposed store, so that every index is checked.
@@ -82,6 +83,7 @@ class Variant:
     blocking: MatmulBlocking
     dtype: str = "float32"
     static: tuple[int, int, int] = (-1, -1, -1)
+    along: tuple[str, str] = ("kAny", "kAny")
 
     def text(self, name: str) -> str:
         blocking = self.blocking
@@ -100,6 +102,8 @@ class Variant:
             copy="true" if blocking.copy_a else "false",
             strided="true" if blocking.strided_b else "false",
             packed=blocking.packed,
+            a_along=self.along[0],
+            b_along=self.along[1],
         )
 
 
@@ -117,6 +121,24 @@ SMALL = MatmulBlocking(
 )
 DIVIDED = (75, 70, 30)
 ONE_PANEL = [(300, 8, 157), (9, 16, 64), (200, 5, 31)]
+DIRECT = [
+    (dtype, shape, a, b)
+    for dtype, shape in [
+        ("float32", (37, 8, 18)),
+        ("float32", (200, 40, 300)),
+        ("float32", (19, 131, 7)),
+        ("float32", (300, 5, 140)),
+        ("float32", (3, 20, 33)),
+        ("float64", (150, 11, 130)),
+        ("float64", (21, 70, 9)),
+        ("float16", (4, 108, 185)),
+        ("float16", (30, 50, 60)),
+        ("bfloat16", (9, 33, 40)),
+    ]
+    for a in ("kDepth", "kAcross")
+    for b in ("kAcross", "kDepth")
+]
+"""Products of constant sizes with what operands' neighbours in memory are."""
 CONSTANT = [(8, 16, 16), (5, 48, 7), (129, 100, 300), (1, 64, 500)]
 
 
@@ -159,6 +181,19 @@ def variants() -> dict[str, Variant]:
     for i, shape in enumerate(CONSTANT):
         table[f"constant{i}"] = Variant(matmul_blocking(*shape), "float32", shape)
     table["divided"] = Variant(replace(SMALL, mc=20), static=DIVIDED)
+    for i, (dtype, shape, *along) in enumerate(DIRECT):
+        size = np.dtype(dtype).itemsize if dtype != "bfloat16" else 2
+        turned = along[0] == "kAcross" and size > 2
+        blocking = matmul_blocking(
+            *shape,
+            accumulator_bytes=max(size, 4),
+            a_bytes=size,
+            b_bytes=size,
+            a_contiguous=along[0] == "kDepth",
+            b_packed=False,
+            may_turn=turned,
+        )
+        table[f"direct{i}"] = Variant(blocking, dtype, shape, tuple(along))
     for i, shape in enumerate(ONE_PANEL):
         blocking = matmul_blocking(*shape, a_bytes=2, b_bytes=2, b_packed=False)
         table[f"one_panel{i}"] = Variant(blocking, "bfloat16", shape)
@@ -379,6 +414,15 @@ def test_pairs_are_packed_for_all_rows(level, layout, k, rows):
     turned = k in (30, 600)  # a's rows are neighbours in memory: pairs of them are transposed
     name = f"rectangle_bfloat16_{k}"
     check(level, name, (rows, 75, k), b_layout=layout, batch=2, k_outer=turned, pieces=3)
+
+
+@pytest.mark.parametrize("i", range(len(DIRECT)), ids=lambda i: "-".join(map(str, DIRECT[i])))
+def test_operands_are_read_where_they_lie(level, i):
+    dtype, shape, a, b = DIRECT[i]
+    none = "#define AOT_TMPL_BF16_AT_MOST kBf16None\n" if dtype == "bfloat16" else ""
+    layout = "rows" if b == "kAcross" else "columns"
+    turned = a == "kAcross"
+    check(level, f"direct{i}", shape, k_outer=turned, b_layout=layout, batch=2, pieces=2, ahead=none)
 
 
 @pytest.mark.parametrize("i", range(len(ONE_PANEL)))

@@ -22,9 +22,13 @@
 #define AOT_TMPL_MATMUL_H_
 
 #include "aot/tmpl/bf16.h"
+#include "aot/tmpl/direct.h"
 #include "aot/tmpl/gemm.h"
 
 namespace aot::tmpl {
+
+// What an operand's neighbours in memory are.
+enum class Along { kAny, kDepth, kAcross };  // not known; k's; rows of A, or columns of B
 
 struct MatmulConfig {
   using A = float;                  // element of A in memory
@@ -39,6 +43,8 @@ struct MatmulConfig {
   static constexpr int64_t KB = 256;     // chunk of K
   static constexpr bool COPY_A = false;  // rows of A pass through scratch (k strided, or widened)
   static constexpr bool STRIDED_B = false;
+  static constexpr Along A_ALONG = Along::kAny;
+  static constexpr Along B_ALONG = Along::kAny;  // with STRIDED_B
   static constexpr int64_t PACKED = 0;  // NC * K: with STRIDED_B, columns packed for all rows
 };
 
@@ -81,16 +87,55 @@ template <class Cfg>
 constexpr bool matmul_copies_b() {
   return Cfg::STRIDED_B || !std::is_same_v<typename Cfg::B, compute_t<typename Cfg::B>>;
 }
+
+// Whether a product may be computed turned, its operands exchanged: the same for all levels.
+template <class Cfg>
+constexpr bool matmul_may_turn() {
+  using A = typename Cfg::A;
+  return Cfg::STRIDED_B && Cfg::A_ALONG == Along::kAcross && Cfg::M > 0 && Cfg::N > 0 &&
+         Cfg::K > 0 && std::is_floating_point_v<A> && std::is_same_v<A, typename Cfg::B>;
+}
+// Elements of a turned tile's row: a group of vectors, off the powers of two.
+inline constexpr int64_t kTurnedLd = (kMostDirectVectors + 1) * kPanel;
+
 template <class Cfg>
 constexpr int64_t matmul_scratch() {
   const int64_t size = sizeof(compute_t<typename Cfg::A>);
   int64_t bytes = Cfg::MC * matmul_tile_ld<Cfg>() * size;
   if (matmul_copies_a<Cfg>()) bytes += Cfg::MC * (Cfg::KB + kPanel) * size;
   if (matmul_copies_b<Cfg>()) bytes += panel_copy_elements(Cfg::KB) * size;
+  if (matmul_may_turn<Cfg>()) bytes += Cfg::NC * kTurnedLd * size;
   return bytes + Cfg::PACKED * size;
 }
 
 namespace detail {
+
+// How a product goes: with copies of what its kernels cannot read in place, or without
+// (direct.h), there also with its operands exchanged and finished tiles turned.
+enum class Way { kCopies, kDirect, kTurned };
+
+template <class Cfg>
+constexpr Way matmul_way() {
+  using A = typename Cfg::A;
+  using B = typename Cfg::B;
+  using T = compute_t<A>;
+  constexpr bool kFixed = Cfg::STRIDED_B && Cfg::M > 0 && Cfg::N > 0 && Cfg::K > 0;
+  if (!kFixed || Cfg::NB > Cfg::NC || !std::is_floating_point_v<T>) return Way::kCopies;
+  // Narrow elements of B are widened again for each strip, those of A once.
+  const bool straight = Cfg::B_ALONG == Along::kAcross && kLoadsParts<T, B> &&
+                        (std::is_same_v<B, T> || Cfg::M <= RegisterBlock<T>::kRows) &&
+                        (std::is_same_v<A, T> || Cfg::K <= Cfg::KB);
+  const bool turned = matmul_may_turn<Cfg>() && kLoadsParts<T, A>;
+  const int64_t m = min64(Cfg::M, Cfg::MB), n = min64(Cfg::N, Cfg::NB);
+  constexpr int64_t kTurning = 3;  // quarters of a half cycle an element
+  if (straight && turned) {
+    const int64_t turning =
+        round_up(m, Simd<T>::kLanes) * round_up(n, Simd<T>::kLanes) * kTurning / 4;
+    const int64_t exchanged = direct_shape<T>(n, m, Cfg::K).price + turning;
+    return direct_shape<T>(m, n, Cfg::K).price <= exchanged ? Way::kDirect : Way::kTurned;
+  }
+  return straight ? Way::kDirect : turned ? Way::kTurned : Way::kCopies;
+}
 
 // One rectangle of the result: rows [m0, m1), columns [n0, n1) of batch element b.
 template <class Cfg, class Epi>
@@ -158,6 +203,98 @@ struct MatmulRun {
     return p.b + b * p.b_batch + n0 * p.b_col;
   }
   AOT_INLINE T* packed_b() const { return copy_of_b() + panel_copy_elements(Cfg::KB); }
+
+  static constexpr Way kWay = matmul_way<Cfg>();
+
+  // Whether units go one by one, without copies.
+  AOT_INLINE bool is_direct() const {
+#if defined(AOT_TMPL_BF16_UNITS)
+    if constexpr (std::is_same_v<A, Bf16> && std::is_same_v<B, Bf16>) {
+      if (bf16_unit() >= kBf16Dot) return false;
+    }
+#endif
+    return kWay != Way::kCopies;
+  }
+
+  // How the units of a direct product are cut: whole ones, and the last along either dimension.
+  struct Cut {
+    Pieces strips, groups;
+  };
+  static constexpr Cut cut_of(int64_t m, int64_t n) {
+    const int64_t rows = kWay == Way::kTurned ? n : m, columns = kWay == Way::kTurned ? m : n;
+    const DirectShape shape = direct_shape<T>(max64(rows, 1), max64(columns, 1), Cfg::K);
+    const int64_t vectors = ceil_div(max64(columns, 1), Simd<T>::kLanes);
+    return {Pieces(max64(rows, 1), shape.rows), Pieces(vectors, shape.vectors)};
+  }
+  static constexpr Cut kCuts[2][2] = {
+      {cut_of(min64(Cfg::M, Cfg::MB), min64(Cfg::N, Cfg::NB)),
+       cut_of(min64(Cfg::M, Cfg::MB), Cfg::N % Cfg::NB)},
+      {cut_of(Cfg::M % Cfg::MB, min64(Cfg::N, Cfg::NB)),
+       cut_of(Cfg::M % Cfg::MB, Cfg::N % Cfg::NB)}};
+
+  // A unit by kernels that read both operands in place.
+  void direct(int64_t b, int64_t m0, int64_t m1, int64_t n0, int64_t n1) const {
+    constexpr int64_t kL = Simd<T>::kLanes;
+    const Cut& cut = kCuts[m1 - m0 < min64(Cfg::M, Cfg::MB)][n1 - n0 < min64(Cfg::N, Cfg::NB)];
+    if constexpr (kWay == Way::kDirect) {
+      using Source = RowsOfB<T, B>;
+      constexpr DirectCuts kSizes = direct_cuts<T>(Cfg::M, Cfg::N, Cfg::K, Cfg::MB, Cfg::NB);
+      const A* const first = p.a + b * p.a_batch + m0 * p.a_row;
+      const T* a;
+      int64_t a_row = p.a_row, a_col = p.a_col;
+      if constexpr (std::is_same_v<A, T>) {
+        a = first;
+      } else {
+        T* const copy = tile + Cfg::MC * kLd;
+        copy_rows(first, p.a_row, p.a_col, m1 - m0, k(), copy, kCopyLd);
+        a = copy, a_row = kCopyLd, a_col = 1;
+      }
+      DirectArgs<T, Source> args{
+          nullptr, a_row, a_col, {b_from(b, n0), p.b_row}, k(), nullptr, kLd, 0, false};
+      for (int64_t s = 0; s < cut.strips.count; ++s) {
+        const int64_t i0 = cut.strips.begin(s), mr = cut.strips.size(s);
+        args.a = a + i0 * a_row;
+        each_group<kSizes.rows, kSizes.vectors>(args, cut.groups, mr, n1 - n0, b_from(b, n0));
+        epi(b, m0 + i0, m0 + i0 + mr, n0, n1, tile, kLd);
+      }
+    } else if constexpr (kWay == Way::kTurned) {
+      using Source = RowsOfB<T, A>;
+      constexpr DirectCuts kSizes = direct_cuts<T>(Cfg::N, Cfg::M, Cfg::K, Cfg::NB, Cfg::MB);
+      const DirectTable<T, Source>& table =
+          kDirectTable<T, Source, kSizes.rows, kSizes.vectors>;
+      T* const turned = packed_b() + Cfg::PACKED;
+      const A* const columns = p.a + b * p.a_batch + m0 * p.a_row;
+      for (int64_t g = 0; g < cut.groups.count; ++g) {
+        const int64_t j0 = cut.groups.begin(g) * kL, nv = cut.groups.size(g);
+        const int64_t j1 = min64(j0 + nv * kL, m1 - m0);
+        DirectArgs<T, Source> args{
+            nullptr, p.b_col, p.b_row, {columns + j0, p.a_col}, k(), nullptr,
+            kTurnedLd, j1 - j0 - (nv - 1) * kL, false};
+        for (int64_t s = 0; s < cut.strips.count; ++s) {
+          const int64_t i0 = cut.strips.begin(s);
+          args.a = b_from(b, n0 + i0);
+          args.c = turned + i0 * kTurnedLd;
+          table.fn[cut.strips.size(s)][nv](args);
+        }
+        turn_tile(turned, kTurnedLd, n1 - n0, j1 - j0, tile, kLd);
+        epi(b, m0 + j0, m0 + j1, n0, n1, tile, kLd);
+      }
+    }
+  }
+
+  // A strip's groups of vectors into the tile.
+  template <uint32_t ROWS, uint32_t VECTORS, class Source>
+  AOT_INLINE void each_group(DirectArgs<T, Source>& args, const Pieces& groups, int64_t mr,
+                             int64_t columns, const B* from) const {
+    constexpr int64_t kL = Simd<T>::kLanes;
+    for (int64_t g = 0; g < groups.count; ++g) {
+      const int64_t j0 = groups.begin(g) * kL, nv = groups.size(g);
+      args.b.b = from + j0;
+      args.c = tile + j0;
+      args.last = min64(columns - j0 - (nv - 1) * kL, kL);
+      kDirectTable<T, Source, ROWS, VECTORS>.fn[mr][nv](args);
+    }
+  }
 
   AOT_INLINE T* copy_of_b() const { return tile + Cfg::MC * (kLd + (kCopyA ? kCopyLd : 0)); }
 
@@ -364,6 +501,12 @@ void matmul(const MatmulArgs<Cfg>& p, int64_t begin, int64_t end, void* scratch,
     // Units are joined into the largest rectangle: whole columns of units where possible.
     const int64_t column = u / mt, b = column / nt, ni = column % nt, mi = u % mt;
     int64_t rows = min64(mt - mi, end - u), cols = 1;
+    if (run.is_direct()) {
+      run.direct(b, mi * Cfg::MB, min64(m, (mi + 1) * Cfg::MB), ni * Cfg::NB,
+                 min64(n, (ni + 1) * Cfg::NB));
+      ++u;
+      continue;
+    }
     if (mi == 0 && rows == mt) cols = min64(nt - ni, (end - u) / mt);
     run.rectangle(b, mi * Cfg::MB, min64(m, (mi + rows) * Cfg::MB), ni * Cfg::NB,
                   min64(n, (ni + cols) * Cfg::NB));
