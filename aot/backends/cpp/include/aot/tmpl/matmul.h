@@ -111,8 +111,8 @@ constexpr int64_t matmul_scratch() {
 namespace detail {
 
 // How a product goes: with copies of what its kernels cannot read in place, or without
-// (direct.h), there also with its operands exchanged and finished tiles turned.
-enum class Way { kCopies, kDirect, kTurned };
+// (direct.h), there also with its operands exchanged and finished tiles turned, or by dot products.
+enum class Way { kCopies, kDirect, kTurned, kDots };
 
 template <class Cfg>
 constexpr Way matmul_way() {
@@ -133,6 +133,13 @@ constexpr Way matmul_way() {
         round_up(m, Simd<T>::kLanes) * round_up(n, Simd<T>::kLanes) * kTurning / 4;
     const int64_t exchanged = direct_shape<T>(n, m, Cfg::K).price + turning;
     return direct_shape<T>(m, n, Cfg::K).price <= exchanged ? Way::kDirect : Way::kTurned;
+  }
+  if (Cfg::A_ALONG == Along::kDepth && Cfg::B_ALONG == Along::kDepth && kLoadsParts<T, B> &&
+      std::is_same_v<A, T> && std::is_same_v<B, T>) {
+    // Beside what packs B: two permutations for four elements, for whole blocks.
+    const int64_t packing = round_up(n, kPanel) * round_up(Cfg::K, Simd<T>::kLanes) / 2;
+    const int64_t copies = direct_shape<T>(m, n, Cfg::K).price + packing * m / Cfg::M;
+    return Dots<T>::price(m, n, Cfg::K) < copies ? Way::kDots : Way::kCopies;
   }
   return straight ? Way::kDirect : turned ? Way::kTurned : Way::kCopies;
 }
@@ -236,7 +243,11 @@ struct MatmulRun {
   void direct(int64_t b, int64_t m0, int64_t m1, int64_t n0, int64_t n1) const {
     constexpr int64_t kL = Simd<T>::kLanes;
     const Cut& cut = kCuts[m1 - m0 < min64(Cfg::M, Cfg::MB)][n1 - n0 < min64(Cfg::N, Cfg::NB)];
-    if constexpr (kWay == Way::kDirect) {
+    if constexpr (kWay == Way::kDots) {
+      const A* const first = p.a + b * p.a_batch + m0 * p.a_row;
+      Dots<T>{first, p.a_row, b_from(b, n0), p.b_col, k()}.run(m1 - m0, n1 - n0, tile, kLd);
+      epi(b, m0, m1, n0, n1, tile, kLd);
+    } else if constexpr (kWay == Way::kDirect) {
       using Source = RowsOfB<T, B>;
       constexpr DirectCuts kSizes = direct_cuts<T>(Cfg::M, Cfg::N, Cfg::K, Cfg::MB, Cfg::NB);
       const A* const first = p.a + b * p.a_batch + m0 * p.a_row;
