@@ -34,9 +34,9 @@ from aot.ir.dtypes import DType
 from aot.ir.hints import hints_of
 from aot.ir.kernel_facts import argument_buffers, template_call
 from aot.ir.kernels import KernelGraph, TemplateKernel
-from aot.ir.nests import Axis, Buffer, DerivedWeight, View
+from aot.ir.nests import Axis, Buffer, DerivedWeight, LoopNest, View
 from aot.ir.templates.matmul import Matmul
-from aot.symbolic import Expr, ceil_div, depends_on, integer, is_int, product
+from aot.symbolic import Expr, affine_coefficients, ceil_div, depends_on, integer, is_int, product
 
 
 @dataclass(frozen=True)
@@ -253,6 +253,22 @@ def _alongs(p: _Product) -> list[str]:
     return [f"  static constexpr {kind} {k}_ALONG = {kind}::{v};" for k, v in found.items()]
 
 
+def _results(nests: Sequence[LoopNest], p: _Product) -> dict[str, str]:
+    """Where the first store with neighbours along columns goes, and bytes between its elements."""
+    for store in (store for nest in nests for store in nest.stores):
+        if store.buffer in p.context.locals_:
+            continue
+        offset = p.context.ranges.simplify(p.context.offset(store.buffer, store.index))
+        found = affine_coefficients(offset, (ROW, COLUMN))
+        if found is None or found[0][1] != 1:
+            continue
+        (row, _), start = found
+        size = p.context.buffers[store.buffer].dtype.itemsize
+        place = f"{p.context.pointers[store.buffer]} + ({p.text(start)})"
+        return {"out": place, "out_row": p.text(row * size), "out_column": str(size)}
+    return {}
+
+
 def _one_matrix(body: Body, p: _Product) -> None:
     writer, text = body.writer, p.text
     config = f"{NAME}_config"
@@ -279,6 +295,7 @@ def _one_matrix(body: Body, p: _Product) -> None:
         "m": text(p.m),
         "n": text(p.n),
         "k": text(p.k),
+        **_results(nests, p),
     }.items():
         writer.line(f"call.{name} = {value};")
     writer.line("aot::tmpl::matmul(call, first, last, args->scratch, epilogue);")

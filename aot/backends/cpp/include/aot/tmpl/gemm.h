@@ -80,6 +80,9 @@ struct BlockArgs {
   T* c;
   int64_t ldc;
   bool half = false;  // nobody reads the upper half of the last panel of C
+  // Where an epilogue stores what becomes of C, in bytes; null: not known, or not worth fetching.
+  const char* out = nullptr;
+  int64_t out_row = 0, out_panel = 0;
 };
 
 template <class Op, int MR, int... NP>
@@ -252,6 +255,12 @@ AOT_INLINE void block_by_strips(const BlockArgs<T, PackedB<T>>& a, const Done& d
       const T* b = a.b.b + j * a.b.panel_stride;
       T* c = a.c + i0 * a.ldc + j * kPanel;
       const T* fetch = j == 0 && a.taps == 1 ? next : b;
+      if (a.out != nullptr) {
+        for (int i = 0; i < mr; ++i) {
+          const char* const row = a.out + (i0 + i) * a.out_row + j * a.out_panel;
+          for (int64_t q = 0; q < np * a.out_panel; q += 64) __builtin_prefetch(row + q, 1, 3);
+        }
+      }
       micro<Op, kHeights>(mr, np,
                           {a.rows + i0, a.tap_stride, a.taps, 0, a.kc, b, a.b.panel_stride, kPanel,
                            c, a.ldc, fetch, 0, false},

@@ -56,6 +56,9 @@ struct MatmulArgs {
   int64_t b_batch;       // elements between the matrices; 0 when all share one
   int64_t b_row, b_col;  // with STRIDED_B, strides of B in elements (between k's, between n's)
   int64_t m, n, k;       // used where Cfg has -1
+  // Where the epilogue stores first: bytes between rows and columns; null: not known.
+  const void* out = nullptr;
+  int64_t out_row = 0, out_column = 0;
 };
 
 // The epilogue that only stores: C[b][m][n] with contiguous n.
@@ -158,6 +161,9 @@ struct MatmulRun {
   static constexpr int64_t kShallow = 64;  // pairs of bfloat16
   static constexpr Heights kHeights =
       heights_of_units<T>(Cfg::M, Cfg::MB, Cfg::MC) | (half_last(Cfg::N) ? kHalfLast : 0);
+
+  // Bytes of B that stay in the second level of cache while rows pass.
+  static constexpr int64_t kWarm = 3 << 18;
 
   const MatmulArgs<Cfg>& p;
   T* tile;
@@ -473,7 +479,8 @@ struct MatmulRun {
     }
     run(BlockArgs<T, decltype(source(n0))>{rows, 0, m1 - m0, 1, k(), source(n0),
                                            ceil_div(n1 - n0, kPanel), tile, kLd,
-                                           half_last(n1 - n0)},
+                                           half_last(n1 - n0),
+                                           p.out == nullptr ? nullptr : static_cast<const char*>(p.out) + m0 * p.out_row + n0 * p.out_column, p.out_row, p.out_column * kPanel},
         first,
         [&](int64_t i0, int64_t i1) { epi(b, m0 + i0, m0 + i1, n0, n1, tile + i0 * kLd, kLd); });
   }
@@ -489,7 +496,7 @@ struct MatmulRun {
       });
     } else if constexpr (!std::is_same_v<Source, PackedB<T>>) {
       block_by_panels<MultiplyAdd<T>, Cfg::KB, kHeights>(a, RowsInPlace());
-    } else if (k() <= Cfg::KB && m() > 4 * Cfg::MC) {
+    } else if (a.panels * k() * kPanel * int64_t(sizeof(T)) <= kWarm && m() > 4 * Cfg::MC) {
       // Many rows per unit of B mean that B is warm: finish strip by strip.
       block_by_strips<MultiplyAdd<T>, kHeights>(a, done);
       return;
