@@ -370,18 +370,21 @@ struct MatmulRun {
   AOT_INLINE void in_tiles(const A* first, int64_t count, int64_t panels,
                            const Source& source) const {
     constexpr bool kWhole = std::is_same_v<Source, PackedB<float>>;
-    const int64_t most = kWhole && !Cfg::COPY_A ? k() + k() % 2 : 2 * Cfg::KB;
+    // A tile whose rows cross lines takes five times as long to load: where most do, and several
+    // pairs of panels load it, a copy takes less.
+    const bool copies = Cfg::COPY_A || (panels >= 8 && 2 * p.a_row % 32 != 0);
+    const int64_t most = kWhole && !copies ? k() + k() % 2 : 2 * Cfg::KB;
     const int64_t group = kWhole ? panels : 4;  // what panel_copy_elements has room for
     float* const copy = tile + Cfg::MC * kLd;
     for (int64_t k0 = 0; k0 < k(); k0 += most) {
       const int64_t depth = min64(most, k() - k0);
       TileRows rows{first + k0 * p.a_col, p.a_row};
-      if (Cfg::COPY_A) rows = copied(rows, count, depth, copy);
+      if (copies) rows = copied(rows, count, depth, copy);
       const int64_t equal = Bf16Tiles::equal_step(depth, 1);
       const int64_t tail = equal > 0 ? 0 : depth % Bf16Tiles::kStep, whole = depth - tail;
       TileRows last{rows.at + whole, rows.row};
       // The half pair at the end of an odd row is completed by a zero.
-      if (!Cfg::COPY_A && tail % 2 != 0) last = copied(last, count, tail, copy);
+      if (!copies && tail % 2 != 0) last = copied(last, count, tail, copy);
       for (int64_t j = 0; j < panels; j += group) {
         const int np = int(min64(group, panels - j));
         const auto view = source.view(j, np, panels, k0 / 2, ceil_div(depth, 2));
