@@ -246,9 +246,9 @@ def _config(p: _Product) -> str:
 
 def _alongs(p: _Product) -> list[str]:
     """What operands' neighbours in memory are, where kernels may read them in place."""
-    if p.packed:
-        return []
-    found = {"A": _along(p.a, turned=False), "B": _along(p.b, turned=True)}
+    found = {"A": _along(p.a, turned=False)}
+    if not p.packed:
+        found["B"] = _along(p.b, turned=True)
     kind = "aot::tmpl::Along"
     return [f"  static constexpr {kind} {k}_ALONG = {kind}::{v};" for k, v in found.items()]
 

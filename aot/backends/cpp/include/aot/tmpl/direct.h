@@ -77,7 +77,8 @@ struct RowsOfB {
   static constexpr bool kPacked = false;
   const E* b;
   int64_t row;
-  AOT_INLINE const E* at(int64_t j) const { return b + j * Simd<T>::kLanes; }
+  int64_t first = 0;  // vector
+  AOT_INLINE const E* at(int64_t j) const { return b + (first + j) * Simd<T>::kLanes; }
   AOT_INLINE int64_t step() const { return row; }
 };
 
@@ -87,9 +88,11 @@ struct PanelsOfB {
   static constexpr bool kPacked = true;
   const T* b;
   int64_t panel;
+  int64_t first = 0;
   AOT_INLINE const T* at(int64_t j) const {
     using S = Simd<T>;
-    return b + j / S::kPerPanel * panel + j % S::kPerPanel * S::kLanes;
+    const int64_t at = first + j;
+    return b + at / S::kPerPanel * panel + at % S::kPerPanel * S::kLanes;
   }
   AOT_INLINE int64_t step() const { return kPanel; }
 };

@@ -122,7 +122,15 @@ constexpr Way matmul_way() {
   using A = typename Cfg::A;
   using B = typename Cfg::B;
   using T = compute_t<A>;
-  constexpr bool kFixed = Cfg::STRIDED_B && Cfg::M > 0 && Cfg::N > 0 && Cfg::K > 0;
+  constexpr bool kFixed = Cfg::M > 0 && Cfg::N > 0 && Cfg::K > 0;
+  if (!Cfg::STRIDED_B) {
+    // A copy of A takes as long as a quarter of the products of 32 columns.
+    const bool few = Cfg::N <= 64 && Cfg::M > 2 * RegisterBlock<T>::kRows;
+    const bool own = std::is_same_v<A, T> && std::is_same_v<B, T> && std::is_floating_point_v<T>;
+    return kFixed && few && own && Cfg::A_ALONG == Along::kAcross && Cfg::NB <= Cfg::NC
+               ? Way::kDirect
+               : Way::kCopies;
+  }
   if (!kFixed || Cfg::NB > Cfg::NC || !std::is_floating_point_v<T>) return Way::kCopies;
   // Narrow elements of B are widened again for each strip, those of A once.
   const bool straight = Cfg::B_ALONG == Along::kAcross && kLoadsParts<T, B> &&
@@ -254,7 +262,7 @@ struct MatmulRun {
       Dots<T>{first, p.a_row, b_from(b, n0), p.b_col, k()}.run(m1 - m0, n1 - n0, tile, kLd);
       epi(b, m0, m1, n0, n1, tile, kLd);
     } else if constexpr (kWay == Way::kDirect) {
-      using Source = RowsOfB<T, B>;
+      using Source = std::conditional_t<Cfg::STRIDED_B, RowsOfB<T, B>, PanelsOfB<T>>;
       constexpr DirectCuts kSizes = direct_cuts<T>(Cfg::M, Cfg::N, Cfg::K, Cfg::MB, Cfg::NB);
       const A* const first = p.a + b * p.a_batch + m0 * p.a_row;
       const T* a;
@@ -266,12 +274,16 @@ struct MatmulRun {
         copy_rows(first, p.a_row, p.a_col, m1 - m0, k(), copy, kCopyLd);
         a = copy, a_row = kCopyLd, a_col = 1;
       }
-      DirectArgs<T, Source> args{
-          nullptr, a_row, a_col, {b_from(b, n0), p.b_row}, k(), nullptr, kLd, 0, false};
+      DirectArgs<T, Source> args{nullptr, a_row, a_col, {}, k(), nullptr, kLd, 0, false};
+      if constexpr (Cfg::STRIDED_B) {
+        args.b = {b_from(b, n0), p.b_row};
+      } else {
+        args.b = {p.b + b * p.b_batch + n0 / kPanel * b_panel(), b_panel()};
+      }
       for (int64_t s = 0; s < cut.strips.count; ++s) {
         const int64_t i0 = cut.strips.begin(s), mr = cut.strips.size(s);
         args.a = a + i0 * a_row;
-        each_group<kSizes.rows, kSizes.vectors>(args, cut.groups, mr, n1 - n0, b_from(b, n0));
+        each_group<kSizes.rows, kSizes.vectors>(args, cut.groups, mr, n1 - n0);
         epi(b, m0 + i0, m0 + i0 + mr, n0, n1, tile, kLd);
       }
     } else if constexpr (kWay == Way::kTurned) {
@@ -302,11 +314,11 @@ struct MatmulRun {
   // A strip's groups of vectors into the tile.
   template <uint32_t ROWS, uint32_t VECTORS, class Source>
   AOT_INLINE void each_group(DirectArgs<T, Source>& args, const Pieces& groups, int64_t mr,
-                             int64_t columns, const B* from) const {
+                             int64_t columns) const {
     constexpr int64_t kL = Simd<T>::kLanes;
     for (int64_t g = 0; g < groups.count; ++g) {
       const int64_t j0 = groups.begin(g) * kL, nv = groups.size(g);
-      args.b.b = from + j0;
+      args.b.first = groups.begin(g);
       args.c = tile + j0;
       args.last = min64(columns - j0 - (nv - 1) * kL, kL);
       kDirectTable<T, Source, ROWS, VECTORS>.fn[mr][nv](args);
