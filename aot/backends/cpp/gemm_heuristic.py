@@ -102,6 +102,9 @@ def matmul_blocking(
     # Pairs of narrow elements need no more room than widened ones.
     whole = k_fixed and not b_packed and nc * k * accumulator_bytes <= _PACKED_BYTES
     packed = nc * (k if b_size == accumulator_bytes else _round_up(k, 2)) if whole else 0
+    kb = _CHUNK_BYTES // accumulator_bytes
+    if k_fixed and (not a_contiguous or a_size < accumulator_bytes) and k <= 2 * kb:
+        kb = max(kb, _round_up(k, 4))  # rows that are copied whole are read as they lie
     # Few rows: reading B is the cost; many: multiplying.
     by_macs = -(-_UNIT_MACS // (min(mb, m) * nb * k))
     by_bytes = -(-_UNIT_BYTES // (nb * k * b_size))
@@ -110,7 +113,7 @@ def matmul_blocking(
         nb=nb,
         mc=mb,
         nc=nc,
-        kb=_CHUNK_BYTES // accumulator_bytes,
+        kb=kb,
         grain=min(by_macs, by_bytes),
         copy_a=not a_contiguous,
         accumulator_bytes=accumulator_bytes,
