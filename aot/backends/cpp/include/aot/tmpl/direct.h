@@ -309,9 +309,8 @@ struct Dots {
     }
     if (whole < k) {
       const FirstLanes<T> rest(k - whole);
-      multiply([&](const T* from) __attribute__((always_inline)) {
-        return rest.load(from + whole);
-      });
+      multiply([&](const T* from)
+                   __attribute__((always_inline)) { return rest.load(from + whole); });
     }
     return sums_of<kL / 2, T>(acc);
   }
@@ -323,7 +322,8 @@ struct Dots {
         const V found = of(i, rows, j, columns);
         AOT_UNROLL for (int q = 0; q < kRows; ++q) {
           if (i + q < rows) {
-            __builtin_memcpy(c + (i + q) * ldc + j, reinterpret_cast<const T*>(&found) + q * kColumns,
+            __builtin_memcpy(c + (i + q) * ldc + j,
+                             reinterpret_cast<const T*>(&found) + q * kColumns,
                              kColumns * sizeof(T));
           }
         }

@@ -247,11 +247,10 @@ struct MatmulRun {
     const int64_t vectors = ceil_div(max64(columns, 1), Simd<T>::kLanes);
     return {Pieces(max64(rows, 1), shape.rows), Pieces(vectors, shape.vectors)};
   }
-  static constexpr Cut kCuts[2][2] = {
-      {cut_of(min64(Cfg::M, Cfg::MB), min64(Cfg::N, Cfg::NB)),
-       cut_of(min64(Cfg::M, Cfg::MB), Cfg::N % Cfg::NB)},
-      {cut_of(Cfg::M % Cfg::MB, min64(Cfg::N, Cfg::NB)),
-       cut_of(Cfg::M % Cfg::MB, Cfg::N % Cfg::NB)}};
+  static constexpr Cut kCuts[2][2] = {{cut_of(min64(Cfg::M, Cfg::MB), min64(Cfg::N, Cfg::NB)),
+                                       cut_of(min64(Cfg::M, Cfg::MB), Cfg::N % Cfg::NB)},
+                                      {cut_of(Cfg::M % Cfg::MB, min64(Cfg::N, Cfg::NB)),
+                                       cut_of(Cfg::M % Cfg::MB, Cfg::N % Cfg::NB)}};
 
   // A unit by kernels that read both operands in place.
   void direct(int64_t b, int64_t m0, int64_t m1, int64_t n0, int64_t n1) const {
@@ -289,16 +288,15 @@ struct MatmulRun {
     } else if constexpr (kWay == Way::kTurned) {
       using Source = RowsOfB<T, A>;
       constexpr DirectCuts kSizes = direct_cuts<T>(Cfg::N, Cfg::M, Cfg::K, Cfg::NB, Cfg::MB);
-      const DirectTable<T, Source>& table =
-          kDirectTable<T, Source, kSizes.rows, kSizes.vectors>;
+      const DirectTable<T, Source>& table = kDirectTable<T, Source, kSizes.rows, kSizes.vectors>;
       T* const turned = packed_b() + Cfg::PACKED;
       const A* const columns = p.a + b * p.a_batch + m0 * p.a_row;
       for (int64_t g = 0; g < cut.groups.count; ++g) {
         const int64_t j0 = cut.groups.begin(g) * kL, nv = cut.groups.size(g);
         const int64_t j1 = min64(j0 + nv * kL, m1 - m0);
-        DirectArgs<T, Source> args{
-            nullptr, p.b_col, p.b_row, {columns + j0, p.a_col}, k(), nullptr,
-            kTurnedLd, j1 - j0 - (nv - 1) * kL, false};
+        DirectArgs<T, Source> args{nullptr, p.b_col, p.b_row,   {columns + j0, p.a_col},
+                                   k(),     nullptr, kTurnedLd, j1 - j0 - (nv - 1) * kL,
+                                   false};
         for (int64_t s = 0; s < cut.strips.count; ++s) {
           const int64_t i0 = cut.strips.begin(s);
           args.a = b_from(b, n0 + i0);
@@ -485,40 +483,66 @@ struct MatmulRun {
       const int64_t full = (n1 - n0) / kPanel;  // whole panels need no tile
       if (full > 0) {
         T* c = epi.c + b * epi.c_batch + m0 * epi.c_row + n0;
-        run(BlockArgs<T, decltype(source(n0))>{rows, 0, m1 - m0, 1, k(), source(n0), full, c,
-                                               epi.c_row},
-            first, [](int64_t, int64_t) {});
+        run<false>(BlockArgs<T, decltype(source(n0))>{rows, 0, m1 - m0, 1, k(), source(n0), full, c,
+                                                      epi.c_row},
+                   first, [](int64_t, int64_t, int64_t, int64_t) {});
       }
       n0 += full * kPanel;
       if (n0 >= n1) return;
     }
-    run(BlockArgs<T, decltype(source(n0))>{rows, 0, m1 - m0, 1, k(), source(n0),
-                                           ceil_div(n1 - n0, kPanel), tile, kLd,
-                                           half_last(n1 - n0),
-                                           p.out == nullptr ? nullptr : static_cast<const char*>(p.out) + m0 * p.out_row + n0 * p.out_column, p.out_row, p.out_column * kPanel},
-        first,
-        [&](int64_t i0, int64_t i1) { epi(b, m0 + i0, m0 + i1, n0, n1, tile + i0 * kLd, kLd); });
+    const char* const out =
+        p.out == nullptr ? nullptr
+                         : static_cast<const char*>(p.out) + m0 * p.out_row + n0 * p.out_column;
+    run<true>(
+        BlockArgs<T, decltype(source(n0))>{rows, 0, m1 - m0, 1, k(), source(n0),
+                                           ceil_div(n1 - n0, kPanel), tile, kLd, half_last(n1 - n0),
+                                           out, p.out_row, p.out_column * kPanel},
+        first, [&](int64_t i0, int64_t i1, int64_t j, int64_t count) {
+          const int64_t from = n0 + j * kPanel;
+          epi(b, m0 + i0, m0 + i1, from, min64(n1, from + count * kPanel), tile + i0 * kLd, kLd);
+        });
   }
 
-  template <class Source, class Done>
+  // done(first row, last row, first panel, panels): finished results, in the tile's corner where
+  // `kInTile`, else where they belong.
+  template <bool kInTile, class Source, class Done>
   AOT_INLINE void run(const BlockArgs<T, Source>& a, const A* first, const Done& done) const {
     if constexpr (kCopyA) {
       // Rows pass through scratch, a chunk of K at a time.
-      block_by_panels<MultiplyAdd<T>, Cfg::KB, kHeights>(a, [&](MicroArgs<T>& m) {
-        copy_rows(first + m.k0 * p.a_col, p.a_row, p.a_col, a.mrows, m.kc, tile + Cfg::MC * kLd,
-                  kCopyLd);
-        m.k0 = 0;
-      });
+      in_chunks<kInTile>(
+          a,
+          [&](MicroArgs<T>& m) {
+            copy_rows(first + m.k0 * p.a_col, p.a_row, p.a_col, a.mrows, m.kc, tile + Cfg::MC * kLd,
+                      kCopyLd);
+            m.k0 = 0;
+          },
+          done);
     } else if constexpr (!std::is_same_v<Source, PackedB<T>>) {
-      block_by_panels<MultiplyAdd<T>, Cfg::KB, kHeights>(a, RowsInPlace());
+      in_chunks<kInTile>(a, RowsInPlace(), done);
     } else if (a.panels * k() * kPanel * int64_t(sizeof(T)) <= kWarm && m() > 4 * Cfg::MC) {
       // Many rows per unit of B mean that B is warm: finish strip by strip.
-      block_by_strips<MultiplyAdd<T>, kHeights>(a, done);
-      return;
+      block_by_strips<MultiplyAdd<T>, kHeights>(
+          a, [&](int64_t i0, int64_t i1) { done(i0, i1, 0, a.panels); });
     } else {
-      block_by_panels<MultiplyAdd<T>, Cfg::KB, kHeights>(a, RowsInPlace());
+      in_chunks<kInTile>(a, RowsInPlace(), done);
     }
-    done(0, a.mrows);
+  }
+
+  // Panels outermost. Where K is one chunk, and a tile large beside what it is made of, results are
+  // finished while they are in L1; of a smaller one whole rows are stored faster.
+  template <bool kInTile, class Source, class Prepare, class Done>
+  AOT_INLINE void in_chunks(const BlockArgs<T, Source>& a, const Prepare& prepare,
+                            const Done& done) const {
+    constexpr bool kLarge = Cfg::MC * Cfg::NC * int64_t(sizeof(T)) > 3 << 16;
+    if constexpr (kInTile && kLarge && Cfg::K >= 0 && Cfg::K <= Cfg::KB) {
+      MicroArgs<T> m{a.rows, 0, 1, 0, k(), nullptr, 0, kPanel, a.c, a.ldc, nullptr, 0, false};
+      prepare(m);
+      const auto finish = [&](int64_t j, int64_t count) { done(0, a.mrows, j, count); };
+      chunk_by_panels<MultiplyAdd<T>, kHeights>(a, m, 0, finish);
+    } else {
+      block_by_panels<MultiplyAdd<T>, Cfg::KB, kHeights>(a, prepare);
+      done(0, a.mrows, 0, a.panels);
+    }
   }
 };
 

@@ -26,8 +26,7 @@ AOT_INLINE Vec<uint16_t, N> float_to_bf16(Vec<float, N> x) {
     rounded = _mm512_mask_mov_epi32(rounded, nan, _mm512_set1_epi32(0x7fc00000));
     Reg<uint16_t, 32> upper;
     for (int i = 0; i < 32; ++i) upper[i] = uint16_t(2 * (i % 16) + 1);
-    const __m512i words =
-        _mm512_maskz_permutexvar_epi16(0xffffffff, (__m512i)upper, rounded);
+    const __m512i words = _mm512_maskz_permutexvar_epi16(0xffffffff, (__m512i)upper, rounded);
     __m256i low;
     __builtin_memcpy(&low, &words, sizeof(low));
     return Vec<uint16_t, N>::of((Reg<uint16_t, 16>)low);
