@@ -23,6 +23,7 @@ from aot.backends.cpp.text import index_text
 from aot.backends.cpp.tile import (
     COLUMN,
     ROW,
+    TILE,
     TileSpace,
     emit_epilogue,
     epilogue_nests,
@@ -35,6 +36,7 @@ from aot.ir.hints import hints_of
 from aot.ir.kernel_facts import argument_buffers, template_call
 from aot.ir.kernels import KernelGraph, TemplateKernel
 from aot.ir.nests import Axis, Buffer, DerivedWeight, LoopNest, View
+from aot.ir.scalar import load
 from aot.ir.templates.matmul import Matmul
 from aot.symbolic import Expr, affine_coefficients, ceil_div, depends_on, integer, is_int, product
 
@@ -238,6 +240,8 @@ def _config(p: _Product) -> str:
         f"  static constexpr bool COPY_A = {'true' if q.copy_a else 'false'};",
         f"  static constexpr bool STRIDED_B = {'true' if q.strided_b else 'false'};",
         *_alongs(p),
+        *["  static constexpr bool PLAIN = true;"]
+        * _is_plain(epilogue_nests(p.kernel, p.space, p.context), p),
         *[f"  static constexpr int64_t PACKED = {q.packed};"] * (q.packed > 0),
         "};",
     ]
@@ -267,6 +271,16 @@ def _results(nests: Sequence[LoopNest], p: _Product) -> dict[str, str]:
         place = f"{p.context.pointers[store.buffer]} + ({p.text(start)})"
         return {"out": place, "out_row": p.text(row * size), "out_column": str(size)}
     return {}
+
+
+def _is_plain(nests: Sequence[LoopNest], p: _Product) -> bool:
+    """Whether the epilogue is one store of the results as they are, to where `_results` says."""
+    stores = [store for nest in nests for store in nest.stores]
+    if len(stores) != 1 or stores[0].mode != "set" or not _results(nests, p):
+        return False
+    (store,) = stores
+    own = p.context.buffers[store.buffer].dtype == p.compute and not store.base
+    return own and store.value == load(TILE, p.compute, (ROW, COLUMN))
 
 
 def _one_matrix(body: Body, p: _Product) -> None:

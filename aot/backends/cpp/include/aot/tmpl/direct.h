@@ -69,6 +69,24 @@ struct FirstLanes {
     return load_first<T>(at, n);
 #endif
   }
+  // These lanes, and nothing else.
+  AOT_INLINE void store(T* to, typename Simd<T>::V v) const {
+#if defined(__AVX512F__)
+    if constexpr (sizeof(T) == 4) {
+      _mm512_mask_storeu_ps(to, __mmask16(mask), __m512(v));
+    } else {
+      _mm512_mask_storeu_pd(to, __mmask8(mask), __m512d(v));
+    }
+#elif defined(__AVX2__)
+    if constexpr (sizeof(T) == 4) {
+      _mm256_maskstore_ps(to, mask, __m256(v));
+    } else {
+      _mm256_maskstore_pd(to, mask, __m256d(v));
+    }
+#else
+    for (int64_t i = 0; i < n; ++i) to[i] = v[i];
+#endif
+  }
 };
 
 // B whose columns are neighbours in memory, of T or narrower; vector j of a row.
@@ -112,7 +130,8 @@ struct DirectArgs {
 template <class T, class Source>
 using DirectFn = void (*)(const DirectArgs<T, Source>&);
 
-template <class T, class Source, int MR, int NV>
+// EXACT: no column of C beyond the last is written.
+template <class T, class Source, int MR, int NV, bool EXACT>
 __attribute__((noinline)) void direct_kernel(const DirectArgs<T, Source>& d) {
   using S = Simd<T>;
   using V = typename S::V;
@@ -168,7 +187,11 @@ __attribute__((noinline)) void direct_kernel(const DirectArgs<T, Source>& d) {
         T* const c = corner + i * ldc + j * kL;
         V sum = acc[0][i][j];
         AOT_UNROLL for (int t = 1; t < kTurns; ++t) sum += acc[t][i][j];
-        S::store(c, add ? S::load(c) + sum : sum);
+        if (EXACT && j + 1 == NV) {
+          last.store(c, add ? last.load(c) + sum : sum);
+        } else {
+          S::store(c, add ? S::load(c) + sum : sum);
+        }
       }
     }
     add = true;
@@ -241,22 +264,22 @@ struct DirectTable {
   DirectFn<T, Source> fn[kMostDirectRows + 1][kMostDirectVectors + 1];
 };
 
-template <class T, class Source, uint32_t ROWS, uint32_t VECTORS, int... AT>
+template <class T, class Source, uint32_t ROWS, uint32_t VECTORS, bool EXACT, int... AT>
 constexpr auto make_direct_table(std::integer_sequence<int, AT...>) {
   DirectTable<T, Source> table{};
   (
       [&] {
         constexpr int kR = AT / (kMostDirectVectors + 1), kV = AT % (kMostDirectVectors + 1);
         if constexpr ((ROWS >> kR & 1) != 0 && (VECTORS >> kV & 1) != 0) {
-          table.fn[kR][kV] = direct_kernel<T, Source, kR, kV>;
+          table.fn[kR][kV] = direct_kernel<T, Source, kR, kV, EXACT>;
         }
       }(),
       ...);
   return table;
 }
 
-template <class T, class Source, uint32_t ROWS, uint32_t VECTORS>
-inline constexpr auto kDirectTable = make_direct_table<T, Source, ROWS, VECTORS>(
+template <class T, class Source, uint32_t ROWS, uint32_t VECTORS, bool EXACT = false>
+inline constexpr auto kDirectTable = make_direct_table<T, Source, ROWS, VECTORS, EXACT>(
     std::make_integer_sequence<int, (kMostDirectRows + 1) * (kMostDirectVectors + 1)>{});
 
 // A vector's lanes are the sums of so many vectors, in their order.

@@ -43,6 +43,9 @@ struct MatmulConfig {
   static constexpr int64_t KB = 256;     // chunk of K
   static constexpr bool COPY_A = false;  // rows of A pass through scratch (k strided, or widened)
   static constexpr bool STRIDED_B = false;
+  // The epilogue only stores, in the type that is computed in, to MatmulArgs::out: what need not
+  // pass through a tile is written there, and the epilogue not called.
+  static constexpr bool PLAIN = false;
   static constexpr Along A_ALONG = Along::kAny;
   static constexpr Along B_ALONG = Along::kAny;  // with STRIDED_B
   static constexpr int64_t PACKED = 0;  // NC * K: with STRIDED_B, columns packed for all rows
@@ -57,7 +60,7 @@ struct MatmulArgs {
   int64_t b_row, b_col;  // with STRIDED_B, strides of B in elements (between k's, between n's)
   int64_t m, n, k;       // used where Cfg has -1
   // Where the epilogue stores first: bytes between rows and columns; null: not known.
-  const void* out = nullptr;
+  void* out = nullptr;
   int64_t out_row = 0, out_column = 0;
 };
 
@@ -282,7 +285,13 @@ struct MatmulRun {
       for (int64_t s = 0; s < cut.strips.count; ++s) {
         const int64_t i0 = cut.strips.begin(s), mr = cut.strips.size(s);
         args.a = a + i0 * a_row;
-        each_group<kSizes.rows, kSizes.vectors>(args, cut.groups, mr, n1 - n0);
+        T* c = tile;
+        if constexpr (Cfg::PLAIN) {
+          c = reinterpret_cast<T*>(static_cast<char*>(p.out) + (m0 + i0) * p.out_row) + n0;
+          args.ldc = p.out_row / int64_t(sizeof(T));
+        }
+        each_group<kSizes.rows, kSizes.vectors>(args, cut.groups, mr, n1 - n0, c);
+        if (Cfg::PLAIN) continue;
         epi(b, m0 + i0, m0 + i0 + mr, n0, n1, tile, kLd);
       }
     } else if constexpr (kWay == Way::kTurned) {
@@ -312,14 +321,14 @@ struct MatmulRun {
   // A strip's groups of vectors into the tile.
   template <uint32_t ROWS, uint32_t VECTORS, class Source>
   AOT_INLINE void each_group(DirectArgs<T, Source>& args, const Pieces& groups, int64_t mr,
-                             int64_t columns) const {
+                             int64_t columns, T* c) const {
     constexpr int64_t kL = Simd<T>::kLanes;
     for (int64_t g = 0; g < groups.count; ++g) {
       const int64_t j0 = groups.begin(g) * kL, nv = groups.size(g);
       args.b.first = groups.begin(g);
-      args.c = tile + j0;
+      args.c = c + j0;
       args.last = min64(columns - j0 - (nv - 1) * kL, kL);
-      kDirectTable<T, Source, ROWS, VECTORS>.fn[mr][nv](args);
+      kDirectTable<T, Source, ROWS, VECTORS, Cfg::PLAIN>.fn[mr][nv](args);
     }
   }
 
