@@ -528,7 +528,7 @@ struct MatmulRun {
           done);
     } else if constexpr (!std::is_same_v<Source, PackedB<T>>) {
       in_chunks<kInTile>(a, RowsInPlace(), done);
-    } else if (a.panels * k() * kPanel * int64_t(sizeof(T)) <= kWarm && m() > 4 * Cfg::MC) {
+    } else if (a.panels * k() * kPanel * int64_t(sizeof(T)) <= kWarm && m() > 2 * Cfg::MC) {
       // Many rows per unit of B mean that B is warm: finish strip by strip.
       block_by_strips<MultiplyAdd<T>, kHeights>(
           a, [&](int64_t i0, int64_t i1) { done(i0, i1, 0, a.panels); });
