@@ -465,7 +465,8 @@ static_assert(detail::matmul_way<Turned>() == detail::Way::{way});
         # At AVX2, at AVX-512.
         ((832, 8, 18), "kDepth", "kAcross", ("kDirect", "kDirect")),
         ((256, 4, 63), "kAcross", "kAcross", ("kTurned", "kTurned")),
-        ((155, 32, 256), "kAcross", "kAcross", ("kDirect", "kDirect")),
+        ((155, 32, 256), "kAcross", "kAcross", ("kCopies", "kDirect")),
+        ((20, 32, 60), "kAcross", "kAcross", ("kDirect", "kDirect")),
         ((32, 40, 200), "kAcross", "kDepth", ("kTurned", "kTurned")),
         ((8, 16, 312), "kDepth", "kDepth", ("kDots", "kDots")),
         ((106, 504, 152), "kDepth", "kDepth", ("kCopies", "kCopies")),

@@ -83,6 +83,20 @@ namespace detail {
 // (direct.h), there also with its operands exchanged and finished tiles turned, or by dot products.
 enum class Way { kCopies, kDirect, kTurned, kDots };
 
+// The price of a product of which both operands lie across: at each k a piece is read of a line, or
+// of some, and each pass reads the same lines again, from the second level of cache where the first
+// has no room for all of them.
+template <class T>
+constexpr int64_t price_across(int64_t rows, int64_t columns, int64_t k) {
+  constexpr int64_t kLine = 6, kRoom = 3 << 14, kSize = sizeof(T);  // half cycles, bytes
+  const DirectShape shape = direct_shape<T>(rows, columns, k);
+  const int64_t vectors = ceil_div(columns, Simd<T>::kLanes);
+  const int64_t lines = 2 + shape.rows * kSize / 64 + shape.vectors * Simd<T>::kLanes * kSize / 64;
+  if (k * lines * 64 <= kRoom) return shape.price;
+  const int64_t passes = ceil_div(rows, shape.rows) * ceil_div(vectors, shape.vectors);
+  return shape.price + passes * k * max64(0, lines * kLine - shape.rows * shape.vectors);
+}
+
 template <class Cfg>
 constexpr Way matmul_way() {
   using A = typename Cfg::A;
@@ -108,8 +122,11 @@ constexpr Way matmul_way() {
   if (straight && turned) {
     const int64_t turning =
         round_up(m, Simd<T>::kLanes) * round_up(n, Simd<T>::kLanes) * kTurning / 4;
-    const int64_t exchanged = direct_shape<T>(n, m, Cfg::K).price + turning;
-    return direct_shape<T>(m, n, Cfg::K).price <= exchanged ? Way::kDirect : Way::kTurned;
+    const int64_t exchanged = price_across<T>(n, m, Cfg::K) + turning;
+    const int64_t direct = price_across<T>(m, n, Cfg::K);
+    const int64_t copies = direct_shape<T>(m, n, Cfg::K).price + m * Cfg::K / 2;
+    if (copies < min64(direct, exchanged)) return Way::kCopies;
+    return direct <= exchanged ? Way::kDirect : Way::kTurned;
   }
   if (Cfg::A_ALONG == Along::kDepth && Cfg::B_ALONG == Along::kDepth && kLoadsParts<T, B> &&
       std::is_same_v<A, T> && std::is_same_v<B, T>) {
