@@ -18,6 +18,8 @@ _CHUNK_BYTES = 1024  # K per chunk, times the element size: three panels of it f
 _UNIT_MACS = 600_000
 _UNIT_BYTES = 150_000
 _UNITS = 32
+# Vectors of columns that a direct kernel takes at most, and one (`kTurnedLd` in aot/tmpl/matmul.h).
+_TURNED_ROW = 7 * PANEL
 # Packed columns that stay in the second level of cache while rows pass.
 _PACKED_BYTES = 3 << 19
 
@@ -31,7 +33,7 @@ class MatmulBlocking:
     thread of their own. `copy_a`: rows of A pass through scratch. `accumulator_bytes`: size of
     the type that is computed in; `narrow_a`, `narrow_b`: the operand is stored narrower than that.
     `strided_b`: B is a plain matrix, packed on the way. `packed`: elements of a tile's columns of
-    it, where all rows of a unit use them.
+    it, where all rows of a unit use them. `turned`: elements for results that are computed turned.
     """
 
     mb: int
@@ -46,6 +48,7 @@ class MatmulBlocking:
     narrow_b: bool
     strided_b: bool = False
     packed: int = 0
+    turned: int = 0
 
     @property
     def scratch_bytes(self) -> int:
@@ -55,6 +58,7 @@ class MatmulBlocking:
             elements += self.mc * (self.kb + PANEL)
         if self.narrow_b or self.strided_b:
             elements += 4 * PANEL * self.kb + self.packed
+        elements += self.turned
         return elements * self.accumulator_bytes
 
     def work(self, batch: int, m: int, n: int) -> int:
@@ -74,6 +78,7 @@ def matmul_blocking(
     a_contiguous: bool = True,
     b_packed: bool = True,
     k_fixed: bool = True,
+    may_turn: bool = False,
 ) -> MatmulBlocking:
     """Chooses the blocking of a matmul.
 
@@ -81,6 +86,7 @@ def matmul_blocking(
     correct). `m_max` is the greatest M when M varies (None: M is `m` always). `a_bytes` and
     `b_bytes` are the sizes of stored elements (default: of the accumulator). `a_contiguous` is
     false when A's k is strided; `b_packed` when B is a plain matrix. `k_fixed`: K does not vary.
+    `may_turn`: a level may compute results turned (`matmul_may_turn` in aot/tmpl/matmul.h).
     """
     a_size = accumulator_bytes if a_bytes is None else a_bytes
     b_size = accumulator_bytes if b_bytes is None else b_bytes
@@ -89,9 +95,16 @@ def matmul_blocking(
     tiles = -(-n // _TILE_COLUMNS)
     nc = min(_round_up(-(-n // tiles), _STEP), _round_up(n, PANEL))
     nb = _unit_columns(m, mb, n, k, b_size)
+    if not b_packed:
+        nb = min(nb, nc)
+    if may_turn and mb < m:
+        mb = _round_up(mb, PANEL)  # vectors run along rows
     # Pairs of narrow elements need no more room than widened ones.
     whole = k_fixed and not b_packed and nc * k * accumulator_bytes <= _PACKED_BYTES
     packed = nc * (k if b_size == accumulator_bytes else _round_up(k, 2)) if whole else 0
+    kb = _CHUNK_BYTES // accumulator_bytes
+    if k_fixed and (not a_contiguous or a_size < accumulator_bytes) and k <= 2 * kb:
+        kb = max(kb, _round_up(k, 4))  # rows that are copied whole are read as they lie
     # Few rows: reading B is the cost; many: multiplying.
     by_macs = -(-_UNIT_MACS // (min(mb, m) * nb * k))
     by_bytes = -(-_UNIT_BYTES // (nb * k * b_size))
@@ -100,7 +113,7 @@ def matmul_blocking(
         nb=nb,
         mc=mb,
         nc=nc,
-        kb=_CHUNK_BYTES // accumulator_bytes,
+        kb=kb,
         grain=min(by_macs, by_bytes),
         copy_a=not a_contiguous,
         accumulator_bytes=accumulator_bytes,
@@ -108,6 +121,7 @@ def matmul_blocking(
         narrow_b=b_size < accumulator_bytes,
         strided_b=not b_packed,
         packed=packed,
+        turned=nc * _TURNED_ROW if may_turn else 0,
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
@@ -24,6 +25,7 @@ from aot.backends.cpp.text import index_text
 from aot.backends.cpp.tile import (
     COLUMN,
     ROW,
+    TILE,
     TileSpace,
     emit_epilogue,
     epilogue_nests,
@@ -35,9 +37,10 @@ from aot.ir.dtypes import DType
 from aot.ir.hints import hints_of
 from aot.ir.kernel_facts import argument_buffers, template_call
 from aot.ir.kernels import KernelGraph, TemplateKernel
-from aot.ir.nests import Axis, Buffer, DerivedWeight, View
+from aot.ir.nests import Axis, Buffer, DerivedWeight, LoopNest, View
+from aot.ir.scalar import load
 from aot.ir.templates.matmul import Matmul
-from aot.symbolic import Expr, ceil_div, depends_on, integer, is_int, product
+from aot.symbolic import Expr, affine_coefficients, ceil_div, depends_on, integer, is_int, product
 
 
 @dataclass(frozen=True)
@@ -151,6 +154,7 @@ def _take_apart(kernel: TemplateKernel, graph: KernelGraph) -> _Product:
     a = strided(call, a_view, buffers, context.ranges)
     packed = kernel.packed is not None
     matrix = _matrix_elements(call, b_dtype) if packed else 0
+    b = strided(call, b_view, buffers, context.ranges)
     hints = hints_of(graph.dims)
     k = a_view.axes[-1].extent
     blocking = matmul_blocking(
@@ -164,8 +168,8 @@ def _take_apart(kernel: TemplateKernel, graph: KernelGraph) -> _Product:
         a_contiguous=a.strides[-1] == 1,
         b_packed=packed,
         k_fixed=is_int(k),
+        may_turn=_may_turn(a, a_dtype, b_dtype, (row.extent, column.extent, k), packed),
     )
-    b = strided(call, b_view, buffers, context.ranges)
     return _Product(
         kernel,
         context,
@@ -182,6 +186,25 @@ def _take_apart(kernel: TemplateKernel, graph: KernelGraph) -> _Product:
         packed,
         matrix,
     )
+
+
+def _may_turn(
+    a: Strided, a_dtype: DType, b_dtype: DType, sizes: Sequence[Expr], packed: bool
+) -> bool:
+    """The twin of `matmul_may_turn` in aot/tmpl/matmul.h."""
+    fixed_sizes = all(is_int(size) and int(size) > 0 for size in sizes)
+    own = a_dtype == b_dtype == a_dtype.compute and a_dtype.is_float
+    return fixed_sizes and own and not packed and _along(a, turned=False) == "kAcross"
+
+
+def _along(operand: Strided, *, turned: bool) -> str:
+    """What neighbours in memory are, of A's (row, k) or, `turned`, of B's (k, column)."""
+    across, depth = operand.strides[-2:]
+    if turned:
+        across, depth = depth, across
+    if depth == 1:
+        return "kDepth"
+    return "kAcross" if across == 1 else "kAny"
 
 
 def pack_matmul(kernel: TemplateKernel, graph: KernelGraph) -> tuple[Buffer, DerivedWeight]:
@@ -224,11 +247,49 @@ def _config(p: _Product) -> str:
         *(f"  static constexpr int64_t {name} = {value};" for name, value in values.items()),
         f"  static constexpr bool COPY_A = {'true' if q.copy_a else 'false'};",
         f"  static constexpr bool STRIDED_B = {'true' if q.strided_b else 'false'};",
+        *_alongs(p),
+        *["  static constexpr bool PLAIN = true;"]
+        * _is_plain(epilogue_nests(p.kernel, p.space, p.context), p),
         *[f"  static constexpr int64_t PACKED = {q.packed};"] * (q.packed > 0),
         *[SHARED_TABLES] * len(p.tables),
         "};",
     ]
     return "\n".join(["namespace {", *lines, "}", ""])
+
+
+def _alongs(p: _Product) -> list[str]:
+    """What operands' neighbours in memory are, where kernels may read them in place."""
+    found = {"A": _along(p.a, turned=False)}
+    if not p.packed:
+        found["B"] = _along(p.b, turned=True)
+    kind = "aot::tmpl::Along"
+    return [f"  static constexpr {kind} {k}_ALONG = {kind}::{v};" for k, v in found.items()]
+
+
+def _results(nests: Sequence[LoopNest], p: _Product) -> dict[str, str]:
+    """Where the first store with neighbours along columns goes, and bytes between its elements."""
+    for store in (store for nest in nests for store in nest.stores):
+        if store.buffer in p.context.locals_:
+            continue
+        offset = p.context.ranges.simplify(p.context.offset(store.buffer, store.index))
+        found = affine_coefficients(offset, (ROW, COLUMN))
+        if found is None or found[0][1] != 1:
+            continue
+        (row, _), start = found
+        size = p.context.buffers[store.buffer].dtype.itemsize
+        place = f"{p.context.pointers[store.buffer]} + ({p.text(start)})"
+        return {"out": place, "out_row": p.text(row * size), "out_column": str(size)}
+    return {}
+
+
+def _is_plain(nests: Sequence[LoopNest], p: _Product) -> bool:
+    """Whether the epilogue is one store of the results as they are, to where `_results` says."""
+    stores = [store for nest in nests for store in nest.stores]
+    if len(stores) != 1 or stores[0].mode != "set" or not _results(nests, p):
+        return False
+    (store,) = stores
+    own = p.context.buffers[store.buffer].dtype == p.compute and not store.base
+    return own and store.value == load(TILE, p.compute, (ROW, COLUMN))
 
 
 def _one_matrix(body: Body, p: _Product) -> None:
@@ -257,6 +318,7 @@ def _one_matrix(body: Body, p: _Product) -> None:
         "m": text(p.m),
         "n": text(p.n),
         "k": text(p.k),
+        **_results(nests, p),
     }.items():
         writer.line(f"call.{name} = {value};")
     writer.line("aot::tmpl::matmul(call, first, last, args->scratch, epilogue);")

@@ -126,6 +126,40 @@ def test_plain_product_without_an_epilogue_and_with_a_kept_result():
     program.check(inputs, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.parametrize(
+    ("a", "b", "along"),
+    [
+        ((1, 2), (1, 2), ("kDepth", "kAcross")),
+        ((2, 1), (2, 1), ("kAcross", "kDepth")),
+        ((2, 1), (1, 2), ("kAcross", "kAcross")),
+        ((1, 2), (2, 1), ("kDepth", "kDepth")),
+    ],
+)
+def test_small_products_read_operands_where_they_lie(a, b, along):
+    """The text says what neighbours are, and where results go."""
+    rng = np.random.default_rng(seeded(5))
+    sizes = {"x": (3, 21, 34), "y": (3, 34, 10)}
+    maker = GraphMaker()
+    views = {}
+    for (name, size), order in zip(sizes.items(), (a, b), strict=True):
+        maker.buffer(name, FLOAT32, [size[0], *(size[k] for k in order)])
+        at = (lambda u, v, w: (u, v, w)) if order == (1, 2) else (lambda u, v, w: (u, w, v))
+        views[name] = view(name, size, at)
+    out = maker.output("o", FLOAT32, [3, 21, 10])
+    matmul(maker, views["x"], views["y"], view(out, [3, 21, 10], lambda *i: i), local=False)
+    program = Program(maker.graph())
+    text = program.emitted.functions[0].text
+    for side, found in zip("AB", along, strict=True):
+        assert f"{side}_ALONG = aot::tmpl::Along::{found};" in text
+    assert "call.out = p2 + (int64_t{210}*b0);" in text and "call.out_row = 40;" in text
+    assert "PLAIN = true" in text
+    inputs = {
+        name: rng.normal(size=(size[0], *(size[k] for k in order))).astype("f4")
+        for (name, size), order in zip(sizes.items(), (a, b), strict=True)
+    }
+    program.check(inputs, rtol=1e-5, atol=1e-5)
+
+
 def test_batches_of_activations_with_heads_in_any_layout():
     """q @ k^T over (batch, head) with heads inside rows, sizes dynamic, scaled and masked."""
     rng = np.random.default_rng(seeded(3))

@@ -29,6 +29,7 @@ EMULATED = {
         (50, 40, 64),
         (40, 64, 600),
         (33, 70, 1),
+        (35, 140, 75),  # rows that cross lines are copied; tiles of 12, 12 and 11 rows
         (17, 16, 1037),
         (64, 100, 1120),
         (3, 16, 0),

@@ -2,6 +2,7 @@
 
 import ctypes
 import itertools
+import subprocess
 from dataclasses import dataclass, replace
 
 import ml_dtypes
@@ -10,7 +11,8 @@ import pytest
 
 from aot.backends.cpp.gemm_heuristic import MatmulBlocking, matmul_blocking
 from aot.backends.cpp.packing import pack_matmul_weight
-from tests.backends.cpp.tmpl.build import LEVELS, aligned, as_aligned, build, call, levels
+from aot.backends.cpp.toolchain import find_toolchain
+from tests.backends.cpp.tmpl.build import INCLUDE, LEVELS, aligned, as_aligned, build, call, levels
 from tests.settings import seeded
 
 CTYPES = {
@@ -40,6 +42,7 @@ struct Cfg : MatmulConfig {{
   static constexpr int64_t MB = {mb}, NB = {nb}, MC = {mc}, NC = {nc}, KB = {kb};
   static constexpr bool COPY_A = {copy}, STRIDED_B = {strided};
   static constexpr int64_t PACKED = {packed};
+  static constexpr Along A_ALONG = Along::{a_along}, B_ALONG = Along::{b_along};
 }};
 using T = compute_t<Cfg::A>;
 // An epilogue with a bias and a transposed store, so that every index is checked.
@@ -82,6 +85,7 @@ class Variant:
     blocking: MatmulBlocking
     dtype: str = "float32"
     static: tuple[int, int, int] = (-1, -1, -1)
+    along: tuple[str, str] = ("kAny", "kAny")
 
     def text(self, name: str) -> str:
         blocking = self.blocking
@@ -100,6 +104,8 @@ class Variant:
             copy="true" if blocking.copy_a else "false",
             strided="true" if blocking.strided_b else "false",
             packed=blocking.packed,
+            a_along=self.along[0],
+            b_along=self.along[1],
         )
 
 
@@ -117,6 +123,30 @@ SMALL = MatmulBlocking(
 )
 DIVIDED = (75, 70, 30)
 ONE_PANEL = [(300, 8, 157), (9, 16, 64), (200, 5, 31)]
+DIRECT = [
+    (dtype, shape, a, b)
+    for dtype, shape in [
+        ("float32", (37, 8, 18)),
+        ("float32", (200, 40, 300)),
+        ("float32", (19, 131, 7)),
+        ("float32", (300, 5, 140)),
+        ("float32", (3, 20, 33)),
+        ("float64", (150, 11, 130)),
+        ("float64", (21, 70, 9)),
+        ("float16", (4, 108, 185)),
+        ("float16", (30, 50, 60)),
+        ("float32", (8, 16, 312)),
+        ("float32", (7, 9, 56)),
+        ("float64", (5, 3, 75)),
+        ("bfloat16", (9, 33, 40)),
+    ]
+    for a in ("kDepth", "kAcross")
+    for b in ("kAcross", "kDepth")
+]
+"""Products of constant sizes with what operands' neighbours in memory are."""
+CHUNKS = [("float64", (120, 300, 90)), ("float64", (20, 250, 128)), ("float32", (600, 32, 300))]
+"""Large tiles of one chunk, and a deep product by strips, as B stays warm."""
+TURNED_WEIGHTS = [("float32", (50, 16, 300)), ("float64", (37, 40, 30)), ("float32", (140, 64, 9))]
 CONSTANT = [(8, 16, 16), (5, 48, 7), (129, 100, 300), (1, 64, 500)]
 
 
@@ -159,6 +189,27 @@ def variants() -> dict[str, Variant]:
     for i, shape in enumerate(CONSTANT):
         table[f"constant{i}"] = Variant(matmul_blocking(*shape), "float32", shape)
     table["divided"] = Variant(replace(SMALL, mc=20), static=DIVIDED)
+    for i, (dtype, shape) in enumerate(CHUNKS):
+        size = np.dtype(dtype).itemsize
+        table[f"chunks{i}"] = Variant(matmul_blocking(*shape, accumulator_bytes=size), dtype, shape)
+    for i, (dtype, shape) in enumerate(TURNED_WEIGHTS):
+        blocking = matmul_blocking(
+            *shape, accumulator_bytes=np.dtype(dtype).itemsize, a_contiguous=False
+        )
+        table[f"turned{i}"] = Variant(blocking, dtype, shape, ("kAcross", "kAny"))
+    for i, (dtype, shape, *along) in enumerate(DIRECT):
+        size = np.dtype(dtype).itemsize if dtype != "bfloat16" else 2
+        turned = along[0] == "kAcross" and size > 2
+        blocking = matmul_blocking(
+            *shape,
+            accumulator_bytes=max(size, 4),
+            a_bytes=size,
+            b_bytes=size,
+            a_contiguous=along[0] == "kDepth",
+            b_packed=False,
+            may_turn=turned,
+        )
+        table[f"direct{i}"] = Variant(blocking, dtype, shape, tuple(along))
     for i, shape in enumerate(ONE_PANEL):
         blocking = matmul_blocking(*shape, a_bytes=2, b_bytes=2, b_packed=False)
         table[f"one_panel{i}"] = Variant(blocking, "bfloat16", shape)
@@ -379,6 +430,73 @@ def test_pairs_are_packed_for_all_rows(level, layout, k, rows):
     turned = k in (30, 600)  # a's rows are neighbours in memory: pairs of them are transposed
     name = f"rectangle_bfloat16_{k}"
     check(level, name, (rows, 75, k), b_layout=layout, batch=2, k_outer=turned, pieces=3)
+
+
+@pytest.mark.parametrize("i", range(len(DIRECT)), ids=lambda i: "-".join(map(str, DIRECT[i])))
+def test_operands_are_read_where_they_lie(level, i):
+    dtype, shape, a, b = DIRECT[i]
+    none = "#define AOT_TMPL_BF16_AT_MOST kBf16None\n" if dtype == "bfloat16" else ""
+    layout = "rows" if b == "kAcross" else "columns"
+    turned = a == "kAcross"
+    check(
+        level, f"direct{i}", shape, k_outer=turned, b_layout=layout, batch=2, pieces=2, ahead=none
+    )
+
+
+@pytest.mark.parametrize("i", range(len(CHUNKS)))
+def test_tiles_are_finished_by_groups_of_panels_or_by_strips(level, i):
+    check(level, f"chunks{i}", CHUNKS[i][1], pieces=3)
+
+
+@pytest.mark.parametrize("i", range(len(TURNED_WEIGHTS)))
+def test_few_columns_read_depth_first_rows_in_place(level, i):
+    check(level, f"turned{i}", TURNED_WEIGHTS[i][1], k_outer=True, batch=2, pieces=2)
+
+
+WAYS = """
+using Turned = {name}::Cfg;
+static_assert(detail::matmul_way<Turned>() == detail::Way::{way});
+"""
+
+
+@pytest.mark.parametrize(
+    ("shape", "a", "b", "ways"),
+    [
+        # At AVX2, at AVX-512.
+        ((832, 8, 18), "kDepth", "kAcross", ("kDirect", "kDirect")),
+        ((256, 4, 63), "kAcross", "kAcross", ("kTurned", "kTurned")),
+        ((155, 32, 256), "kAcross", "kAcross", ("kCopies", "kDirect")),
+        ((20, 32, 60), "kAcross", "kAcross", ("kDirect", "kDirect")),
+        ((32, 40, 200), "kAcross", "kDepth", ("kTurned", "kTurned")),
+        ((8, 16, 312), "kDepth", "kDepth", ("kDots", "kDots")),
+        ((106, 504, 152), "kDepth", "kDepth", ("kCopies", "kCopies")),
+        ((106, 504, 152), "kAny", "kAny", ("kCopies", "kCopies")),
+    ],
+)
+def test_the_way_of_a_product_has_the_least_price(shape, a, b, ways, tmp_path):
+    """For machines that this one is not, too: nothing is run."""
+    blocking = matmul_blocking(
+        *shape, a_contiguous=a == "kDepth", b_packed=False, may_turn=a == "kAcross"
+    )
+    variant = Variant(blocking, "float32", shape, (a, b))
+    tools = find_toolchain()
+    for level, way in zip(LEVELS, ("kCopies", *ways), strict=True):
+        source = tmp_path / f"{level}.cc"
+        source.write_text(HEADER + variant.text("v") + WAYS.format(name="v", way=way))
+        command = [*tools.command, *tools.compile_flags(level), f"-I{INCLUDE}"]
+        subprocess.run([*command, "-fsyntax-only", str(source)], check=True)
+
+
+def test_units_of_products_that_may_turn_are_whole_vectors_of_rows():
+    assert matmul_blocking(944, 11, 158, b_packed=False).mb == 118
+    turned = matmul_blocking(944, 11, 158, b_packed=False, a_contiguous=False, may_turn=True)
+    assert turned.mb == 128 and turned.turned == 7 * 16 * turned.nc
+
+
+def test_rows_that_are_copied_are_copied_whole():
+    assert matmul_blocking(206, 16, 263, a_bytes=2, b_bytes=2).kb == 264
+    assert matmul_blocking(206, 16, 600, a_bytes=2, b_bytes=2).kb == 256
+    assert matmul_blocking(206, 16, 263).kb == 256
 
 
 @pytest.mark.parametrize("i", range(len(ONE_PANEL)))

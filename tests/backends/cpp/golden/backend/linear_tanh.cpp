@@ -7,6 +7,7 @@ struct k0_config : aot::tmpl::MatmulConfig {
   static constexpr int64_t K = 96;
   static constexpr bool COPY_A = false;
   static constexpr bool STRIDED_B = false;
+  static constexpr aot::tmpl::Along A_ALONG = aot::tmpl::Along::kDepth;
 };
 }
 extern "C" void k0(const aot_kernel_args* args, int64_t begin, int64_t end) {
@@ -44,5 +45,8 @@ extern "C" void k0(const aot_kernel_args* args, int64_t begin, int64_t end) {
   call.m = 64;
   call.n = 128;
   call.k = 96;
+  call.out = p3 + (0);
+  call.out_row = 512;
+  call.out_column = 4;
   aot::tmpl::matmul(call, first, last, args->scratch, epilogue);
 }

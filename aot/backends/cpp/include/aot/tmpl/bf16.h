@@ -304,37 +304,41 @@ struct Bf16Tiles {
     }
   }
 
-  // Rows [i0, i0 + 32) and the pair of panels j of a chunk of K.
-  AOT_INLINE void pair(int64_t i0, int64_t j, int64_t k0, int64_t depth) const {
+  // Rows [i0, i0 + 2 * height) and the pair of panels j of a chunk of K.
+  AOT_INLINE void pair(int64_t i0, int64_t height, int64_t j, int64_t k0, int64_t depth) const {
     const Bf16* at = a + i0 * a_row + k0;
     const Bf16* bt = b + j * panel_stride + k0 * kPanel;
     float* ct = c + i0 * ldc + j * kPanel;
     // Every strip fetches its share of the next pair: 64 bytes hold two k's of a panel.
-    const int64_t strips = ceil_div(mrows, 32), steps = depth / step;
+    const int64_t strips = ceil_div(mrows, 2 * height), steps = depth / step;
     const int64_t share = ceil_div(depth, strips * steps);
-    const int64_t strip = i0 / 32, half = strip * share * steps;
+    const int64_t strip = i0 / (2 * height), half = strip * share * steps;
     const Bf16* next = half < depth / 2 ? bt + 2 * panel_stride + half * 32
                                         : bt + 3 * panel_stride + (half - depth / 2) * 32;
     const char* fetch = reinterpret_cast<const char*>(next);
     const float* const upper = reinterpret_cast<const float*>(at);
-    const float* const lower = reinterpret_cast<const float*>(at + 16 * a_row);
-    any_block(i0 + 16 < mrows, j + 1 < panels, {&upper, &lower, 0, 1, a_row, 0, depth, depth}, bt,
-              ct, ct + 16 * ldc, add || k0 > 0, fetch, share);
+    const float* const lower = reinterpret_cast<const float*>(at + height * a_row);
+    any_block(i0 + height < mrows, j + 1 < panels, {&upper, &lower, 0, 1, a_row, 0, depth, depth},
+              bt, ct, ct + height * ldc, add || k0 > 0, fetch, share);
   }
 
+  // Tiles are of one height, as setting another takes long; what is left comes behind all others.
   void run() const {
-    const int64_t tail = mrows % 32, whole = mrows - tail, chunk = kChunk / step * step;
+    const int64_t height = ceil_div(mrows, ceil_div(mrows, 16)), left = mrows % (2 * height);
+    const int64_t tail = left == height ? 0 : left, whole = mrows - tail;
+    const int64_t chunk = kChunk / step * step;
     for (int64_t k0 = 0; k0 < k; k0 += chunk) {
       const int64_t depth = min64(chunk, k - k0);
-      for (int64_t j = 0; j < panels; j += 2) {
-        if (whole > 0) {
-          if (tail > 0 || (k0 == 0 && j == 0)) configure(16, 16);
-          for (int64_t i = 0; i < whole; i += 32) pair(i, j, k0, depth);
+      if (whole > 0) {
+        if (tail > 0 || k0 == 0) configure(height, height);
+        for (int64_t j = 0; j < panels; j += 2) {
+          for (int64_t i = 0; i < whole; i += 2 * height) pair(i, height, j, k0, depth);
         }
-        if (tail > 0) {
-          if (whole > 0 || (k0 == 0 && j == 0)) configure(min64(tail, 16), max64(0, tail - 16));
-          pair(whole, j, k0, depth);
-        }
+      }
+      if (tail > 0) {
+        const int64_t upper = min64(tail, height);
+        if (whole > 0 || k0 == 0) configure(upper, tail - upper);
+        for (int64_t j = 0; j < panels; j += 2) pair(whole, upper, j, k0, depth);
       }
     }
   }

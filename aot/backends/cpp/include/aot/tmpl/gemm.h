@@ -81,6 +81,9 @@ struct BlockArgs {
   int64_t ldc;
   bool half = false;       // nobody reads the upper half of the last panel of C
   bool one_strip = false;  // by strips: each takes C's first rows, which stay in L1 so
+  // Where an epilogue stores what becomes of C, in bytes; null: not known, or not worth fetching.
+  const char* out = nullptr;
+  int64_t out_row = 0, out_panel = 0;
 };
 
 template <class Op, int MR, int... NP>
@@ -295,6 +298,12 @@ AOT_INLINE void block_by_strips(const BlockArgs<T, PackedB<T>>& a, const Done& d
       const T* b = a.b.b + j * a.b.panel_stride;
       T* c = a.c + (a.one_strip ? 0 : i0 * a.ldc) + j * kPanel;
       const T* fetch = j == 0 && a.taps == 1 ? next : b;
+      if (a.out != nullptr) {
+        for (int i = 0; i < mr; ++i) {
+          const char* const row = a.out + (i0 + i) * a.out_row + j * a.out_panel;
+          for (int64_t q = 0; q < np * a.out_panel; q += 64) __builtin_prefetch(row + q, 1, 3);
+        }
+      }
       micro<Op, kHeights>(mr, np,
                           {a.rows + i0, a.tap_stride, a.taps, 0, a.kc, b, a.b.panel_stride, kPanel,
                            c, a.ldc, fetch, 0, false},
@@ -325,14 +334,25 @@ AOT_INLINE void fetch_part(const Panels<T>& view, int64_t s, int64_t strips, int
   m.prefetch_step = any ? ceil_div(kPanel, parts) : 0;
 }
 
+// The default of `finish` below: C keeps all panels, whoever called looks at them afterwards.
+struct Together {
+  AOT_INLINE void operator()(int64_t, int64_t) const {}
+};
+// Panels that are worth finishing by themselves: three vectors or more of each row.
+inline constexpr int64_t kFinished = 3;
+
 // One chunk of K for the whole block, panels outermost: the chunk's panels stay in L1 while the
 // strips pass, and the strips fetch the next panels, so B is read from memory once. `k` is the
-// chunk's first k in all of K; m says which rows and taps it has.
-template <class Op, Heights kHeights, class T, class Source>
-AOT_INLINE void chunk_by_panels(const BlockArgs<T, Source>& a, MicroArgs<T> m, int64_t k) {
+// chunk's first k in all of K; m says which rows and taps it has. `finish` gets panels while they
+// are in L1, (first, count): C then needs room for these alone.
+template <class Op, Heights kHeights, class T, class Source, class Finish = Together>
+AOT_INLINE void chunk_by_panels(const BlockArgs<T, Source>& a, MicroArgs<T> m, int64_t k,
+                                const Finish& finish = {}) {
+  constexpr bool kTogether = std::is_same_v<Finish, Together>;
   const Strips<T> strips(a.mrows);
   const int widest = RegisterBlock<T>::panels_for(int(strips.base + (strips.extra > 0)));
   const T* const* rows = m.rows;
+  int64_t first = 0;  // of the panels that C has
   for (int64_t j = 0; j < a.panels;) {
     const int np = next_panels(a.panels - j, widest);
     const Panels<T> view = a.b.view(j, np, a.panels, k, m.taps * m.kc);
@@ -343,7 +363,7 @@ AOT_INLINE void chunk_by_panels(const BlockArgs<T, Source>& a, MicroArgs<T> m, i
     for (int64_t s = 0; s < strips.count; ++s) {
       const int64_t i0 = strips.begin(s);
       m.rows = rows + i0;
-      m.c = a.c + i0 * a.ldc + j * kPanel;
+      m.c = a.c + i0 * a.ldc + (j - first) * kPanel;
       if (strips.count == 1) {
         m.prefetch = view.b + kPrefetchAhead;
         m.prefetch_stride = view.panel_stride;
@@ -353,6 +373,10 @@ AOT_INLINE void chunk_by_panels(const BlockArgs<T, Source>& a, MicroArgs<T> m, i
       micro<Op, kHeights>(strips.rows(s), np, m, half);
     }
     j += np;
+    if (!kTogether && (j == a.panels || j - first >= kFinished)) {
+      finish(first, j - first);
+      first = j;
+    }
   }
 }
 

@@ -22,36 +22,9 @@
 #define AOT_TMPL_MATMUL_H_
 
 #include "aot/tmpl/bf16.h"
-#include "aot/tmpl/gemm.h"
+#include "aot/tmpl/matmul_call.h"
 
 namespace aot::tmpl {
-
-struct MatmulConfig {
-  using A = float;                  // element of A in memory
-  using B = float;                  // element of packed B in memory
-  static constexpr int64_t M = -1;  // constants, or -1: given at run time
-  static constexpr int64_t N = -1;
-  static constexpr int64_t K = -1;
-  static constexpr int64_t MB = 128;  // rows and columns of a work unit
-  static constexpr int64_t NB = 64;
-  static constexpr int64_t MC = 128;     // rows and columns of the tile handed to the epilogue
-  static constexpr int64_t NC = 256;     // a multiple of 16
-  static constexpr int64_t KB = 256;     // chunk of K
-  static constexpr bool COPY_A = false;  // rows of A pass through scratch (k strided, or widened)
-  static constexpr bool STRIDED_B = false;
-  static constexpr int64_t PACKED = 0;   // NC * K: with STRIDED_B, columns packed for all rows
-  static constexpr bool SHARED = false;  // micro-kernels of all heights are those of SharedTables
-};
-
-template <class Cfg>
-struct MatmulArgs {
-  const typename Cfg::A* a;
-  int64_t a_batch, a_row, a_col;  // strides of A in elements; a_col must be 1 unless COPY_A
-  const typename Cfg::B* b;
-  int64_t b_batch;       // elements between the matrices; 0 when all share one
-  int64_t b_row, b_col;  // with STRIDED_B, strides of B in elements (between k's, between n's)
-  int64_t m, n, k;       // used where Cfg has -1
-};
 
 // The epilogue that only stores: C[b][m][n] with contiguous n.
 template <class T>
@@ -70,27 +43,6 @@ inline constexpr bool kStoresRows = false;
 template <class T>
 inline constexpr bool kStoresRows<StoreRows<T>> = true;
 
-template <class Cfg>
-constexpr int64_t matmul_tile_ld() {
-  return Cfg::NC + kPanel;  // off the powers of two, or the rows of a strip share cache sets
-}
-template <class Cfg>
-constexpr bool matmul_copies_a() {
-  return Cfg::COPY_A || !std::is_same_v<typename Cfg::A, compute_t<typename Cfg::A>>;
-}
-template <class Cfg>
-constexpr bool matmul_copies_b() {
-  return Cfg::STRIDED_B || !std::is_same_v<typename Cfg::B, compute_t<typename Cfg::B>>;
-}
-template <class Cfg>
-constexpr int64_t matmul_scratch() {
-  const int64_t size = sizeof(compute_t<typename Cfg::A>);
-  int64_t bytes = Cfg::MC * matmul_tile_ld<Cfg>() * size;
-  if (matmul_copies_a<Cfg>()) bytes += Cfg::MC * (Cfg::KB + kPanel) * size;
-  if (matmul_copies_b<Cfg>()) bytes += panel_copy_elements(Cfg::KB) * size;
-  return bytes + Cfg::PACKED * size;
-}
-
 namespace detail {
 
 // One rectangle of the result: rows [m0, m1), columns [n0, n1) of batch element b.
@@ -107,6 +59,9 @@ struct MatmulRun {
   static constexpr int64_t kShallow = 64;  // pairs of bfloat16
   static constexpr Heights kHeights = heights_of_units<T>(Cfg::M, Cfg::MB, Cfg::MC) |
                                       (half_last(Cfg::N) ? kHalfLast : 0) | kSharing<Cfg>;
+
+  // Bytes of B that stay in the second level of cache while rows pass.
+  static constexpr int64_t kWarm = 3 << 18;
 
   const MatmulArgs<Cfg>& p;
   T* tile;
@@ -159,6 +114,110 @@ struct MatmulRun {
     return p.b + b * p.b_batch + n0 * p.b_col;
   }
   AOT_INLINE T* packed_b() const { return copy_of_b() + panel_copy_elements(Cfg::KB); }
+
+  static constexpr Way kWay = matmul_way<Cfg>();
+
+  // Whether units go one by one, without copies.
+  AOT_INLINE bool is_direct() const {
+#if defined(AOT_TMPL_BF16_UNITS)
+    if constexpr (std::is_same_v<A, Bf16> && std::is_same_v<B, Bf16>) {
+      if (bf16_unit() >= kBf16Dot) return false;
+    }
+#endif
+    return kWay != Way::kCopies;
+  }
+
+  // How the units of a direct product are cut: whole ones, and the last along either dimension.
+  struct Cut {
+    Pieces strips, groups;
+  };
+  static constexpr Cut cut_of(int64_t m, int64_t n) {
+    const int64_t rows = kWay == Way::kTurned ? n : m, columns = kWay == Way::kTurned ? m : n;
+    const DirectShape shape = direct_shape<T>(max64(rows, 1), max64(columns, 1), Cfg::K);
+    const int64_t vectors = ceil_div(max64(columns, 1), Simd<T>::kLanes);
+    return {Pieces(max64(rows, 1), shape.rows), Pieces(vectors, shape.vectors)};
+  }
+  static constexpr Cut kCuts[2][2] = {{cut_of(min64(Cfg::M, Cfg::MB), min64(Cfg::N, Cfg::NB)),
+                                       cut_of(min64(Cfg::M, Cfg::MB), Cfg::N % Cfg::NB)},
+                                      {cut_of(Cfg::M % Cfg::MB, min64(Cfg::N, Cfg::NB)),
+                                       cut_of(Cfg::M % Cfg::MB, Cfg::N % Cfg::NB)}};
+
+  // A unit by kernels that read both operands in place.
+  void direct(int64_t b, int64_t m0, int64_t m1, int64_t n0, int64_t n1) const {
+    constexpr int64_t kL = Simd<T>::kLanes;
+    const Cut& cut = kCuts[m1 - m0 < min64(Cfg::M, Cfg::MB)][n1 - n0 < min64(Cfg::N, Cfg::NB)];
+    if constexpr (kWay == Way::kDots) {
+      const A* const first = p.a + b * p.a_batch + m0 * p.a_row;
+      Dots<T>{first, p.a_row, b_from(b, n0), p.b_col, k()}.run(m1 - m0, n1 - n0, tile, kLd);
+      epi(b, m0, m1, n0, n1, tile, kLd);
+    } else if constexpr (kWay == Way::kDirect) {
+      using Source = std::conditional_t<Cfg::STRIDED_B, RowsOfB<T, B>, PanelsOfB<T>>;
+      constexpr DirectCuts kSizes = direct_cuts<T>(Cfg::M, Cfg::N, Cfg::K, Cfg::MB, Cfg::NB);
+      const A* const first = p.a + b * p.a_batch + m0 * p.a_row;
+      const T* a;
+      int64_t a_row = p.a_row, a_col = p.a_col;
+      if constexpr (std::is_same_v<A, T>) {
+        a = first;
+      } else {
+        T* const copy = tile + Cfg::MC * kLd;
+        copy_rows(first, p.a_row, p.a_col, m1 - m0, k(), copy, kCopyLd);
+        a = copy, a_row = kCopyLd, a_col = 1;
+      }
+      DirectArgs<T, Source> args{nullptr, a_row, a_col, {}, k(), nullptr, kLd, 0, false};
+      if constexpr (Cfg::STRIDED_B) {
+        args.b = {b_from(b, n0), p.b_row};
+      } else {
+        args.b = {p.b + b * p.b_batch + n0 / kPanel * b_panel(), b_panel()};
+      }
+      for (int64_t s = 0; s < cut.strips.count; ++s) {
+        const int64_t i0 = cut.strips.begin(s), mr = cut.strips.size(s);
+        args.a = a + i0 * a_row;
+        T* c = tile;
+        if constexpr (Cfg::PLAIN) {
+          c = reinterpret_cast<T*>(static_cast<char*>(p.out) + (m0 + i0) * p.out_row) + n0;
+          args.ldc = p.out_row / int64_t(sizeof(T));
+        }
+        each_group<kSizes.rows, kSizes.vectors>(args, cut.groups, mr, n1 - n0, c);
+        if (Cfg::PLAIN) continue;
+        epi(b, m0 + i0, m0 + i0 + mr, n0, n1, tile, kLd);
+      }
+    } else if constexpr (kWay == Way::kTurned) {
+      using Source = RowsOfB<T, A>;
+      constexpr DirectCuts kSizes = direct_cuts<T>(Cfg::N, Cfg::M, Cfg::K, Cfg::NB, Cfg::MB);
+      const DirectTable<T, Source>& table = kDirectTable<T, Source, kSizes.rows, kSizes.vectors>;
+      T* const turned = packed_b() + Cfg::PACKED;
+      const A* const columns = p.a + b * p.a_batch + m0 * p.a_row;
+      for (int64_t g = 0; g < cut.groups.count; ++g) {
+        const int64_t j0 = cut.groups.begin(g) * kL, nv = cut.groups.size(g);
+        const int64_t j1 = min64(j0 + nv * kL, m1 - m0);
+        DirectArgs<T, Source> args{nullptr, p.b_col, p.b_row,   {columns + j0, p.a_col},
+                                   k(),     nullptr, kTurnedLd, j1 - j0 - (nv - 1) * kL,
+                                   false};
+        for (int64_t s = 0; s < cut.strips.count; ++s) {
+          const int64_t i0 = cut.strips.begin(s);
+          args.a = b_from(b, n0 + i0);
+          args.c = turned + i0 * kTurnedLd;
+          table.fn[cut.strips.size(s)][nv](args);
+        }
+        turn_tile(turned, kTurnedLd, n1 - n0, j1 - j0, tile, kLd);
+        epi(b, m0 + j0, m0 + j1, n0, n1, tile, kLd);
+      }
+    }
+  }
+
+  // A strip's groups of vectors into the tile.
+  template <uint32_t ROWS, uint32_t VECTORS, class Source>
+  AOT_INLINE void each_group(DirectArgs<T, Source>& args, const Pieces& groups, int64_t mr,
+                             int64_t columns, T* c) const {
+    constexpr int64_t kL = Simd<T>::kLanes;
+    for (int64_t g = 0; g < groups.count; ++g) {
+      const int64_t j0 = groups.begin(g) * kL, nv = groups.size(g);
+      args.b.first = groups.begin(g);
+      args.c = c + j0;
+      args.last = min64(columns - j0 - (nv - 1) * kL, kL);
+      kDirectTable<T, Source, ROWS, VECTORS, Cfg::PLAIN>.fn[mr][nv](args);
+    }
+  }
 
   AOT_INLINE T* copy_of_b() const { return tile + Cfg::MC * (kLd + (kCopyA ? kCopyLd : 0)); }
 
@@ -217,18 +276,21 @@ struct MatmulRun {
   AOT_INLINE void in_tiles(const A* first, int64_t count, int64_t panels,
                            const Source& source) const {
     constexpr bool kWhole = std::is_same_v<Source, PackedB<float>>;
-    const int64_t most = kWhole && !Cfg::COPY_A ? k() + k() % 2 : 2 * Cfg::KB;
+    // A tile whose rows cross lines takes five times as long to load: where most do, and several
+    // pairs of panels load it, a copy takes less.
+    const bool copies = Cfg::COPY_A || (panels >= 8 && 2 * p.a_row % 32 != 0);
+    const int64_t most = kWhole && !copies ? k() + k() % 2 : 2 * Cfg::KB;
     const int64_t group = kWhole ? panels : 4;  // what panel_copy_elements has room for
     float* const copy = tile + Cfg::MC * kLd;
     for (int64_t k0 = 0; k0 < k(); k0 += most) {
       const int64_t depth = min64(most, k() - k0);
       TileRows rows{first + k0 * p.a_col, p.a_row};
-      if (Cfg::COPY_A) rows = copied(rows, count, depth, copy);
+      if (copies) rows = copied(rows, count, depth, copy);
       const int64_t equal = Bf16Tiles::equal_step(depth, 1);
       const int64_t tail = equal > 0 ? 0 : depth % Bf16Tiles::kStep, whole = depth - tail;
       TileRows last{rows.at + whole, rows.row};
       // The half pair at the end of an odd row is completed by a zero.
-      if (!Cfg::COPY_A && tail % 2 != 0) last = copied(last, count, tail, copy);
+      if (!copies && tail % 2 != 0) last = copied(last, count, tail, copy);
       for (int64_t j = 0; j < panels; j += group) {
         const int np = int(min64(group, panels - j));
         const auto view = source.view(j, np, panels, k0 / 2, ceil_div(depth, 2));
@@ -317,39 +379,66 @@ struct MatmulRun {
       const int64_t full = (n1 - n0) / kPanel;  // whole panels need no tile
       if (full > 0) {
         T* c = epi.c + b * epi.c_batch + m0 * epi.c_row + n0;
-        run(BlockArgs<T, decltype(source(n0))>{rows, 0, m1 - m0, 1, k(), source(n0), full, c,
-                                               epi.c_row},
-            first, [](int64_t, int64_t) {});
+        run<false>(BlockArgs<T, decltype(source(n0))>{rows, 0, m1 - m0, 1, k(), source(n0), full, c,
+                                                      epi.c_row},
+                   first, [](int64_t, int64_t, int64_t, int64_t) {});
       }
       n0 += full * kPanel;
       if (n0 >= n1) return;
     }
-    run(BlockArgs<T, decltype(source(n0))>{rows, 0, m1 - m0, 1, k(), source(n0),
-                                           ceil_div(n1 - n0, kPanel), tile, kLd,
-                                           half_last(n1 - n0)},
-        first,
-        [&](int64_t i0, int64_t i1) { epi(b, m0 + i0, m0 + i1, n0, n1, tile + i0 * kLd, kLd); });
+    const char* const out =
+        p.out == nullptr ? nullptr
+                         : static_cast<const char*>(p.out) + m0 * p.out_row + n0 * p.out_column;
+    run<true>(
+        BlockArgs<T, decltype(source(n0))>{rows, 0, m1 - m0, 1, k(), source(n0),
+                                           ceil_div(n1 - n0, kPanel), tile, kLd, half_last(n1 - n0),
+                                           false, out, p.out_row, p.out_column * kPanel},
+        first, [&](int64_t i0, int64_t i1, int64_t j, int64_t count) {
+          const int64_t from = n0 + j * kPanel;
+          epi(b, m0 + i0, m0 + i1, from, min64(n1, from + count * kPanel), tile + i0 * kLd, kLd);
+        });
   }
 
-  template <class Source, class Done>
+  // done(first row, last row, first panel, panels): finished results, in the tile's corner where
+  // `kInTile`, else where they belong.
+  template <bool kInTile, class Source, class Done>
   AOT_INLINE void run(const BlockArgs<T, Source>& a, const A* first, const Done& done) const {
     if constexpr (kCopyA) {
       // Rows pass through scratch, a chunk of K at a time.
-      block_by_panels<MultiplyAdd<T>, Cfg::KB, kHeights>(a, [&](MicroArgs<T>& m) {
-        copy_rows(first + m.k0 * p.a_col, p.a_row, p.a_col, a.mrows, m.kc, tile + Cfg::MC * kLd,
-                  kCopyLd);
-        m.k0 = 0;
-      });
+      in_chunks<kInTile>(
+          a,
+          [&](MicroArgs<T>& m) {
+            copy_rows(first + m.k0 * p.a_col, p.a_row, p.a_col, a.mrows, m.kc, tile + Cfg::MC * kLd,
+                      kCopyLd);
+            m.k0 = 0;
+          },
+          done);
     } else if constexpr (!std::is_same_v<Source, PackedB<T>>) {
-      block_by_panels<MultiplyAdd<T>, Cfg::KB, kHeights>(a, RowsInPlace());
-    } else if (k() <= Cfg::KB && m() > 4 * Cfg::MC) {
+      in_chunks<kInTile>(a, RowsInPlace(), done);
+    } else if (a.panels * k() * kPanel * int64_t(sizeof(T)) <= kWarm && m() > 2 * Cfg::MC) {
       // Many rows per unit of B mean that B is warm: finish strip by strip.
-      block_by_strips<MultiplyAdd<T>, kHeights>(a, done);
-      return;
+      block_by_strips<MultiplyAdd<T>, kHeights>(
+          a, [&](int64_t i0, int64_t i1) { done(i0, i1, 0, a.panels); });
     } else {
-      block_by_panels<MultiplyAdd<T>, Cfg::KB, kHeights>(a, RowsInPlace());
+      in_chunks<kInTile>(a, RowsInPlace(), done);
     }
-    done(0, a.mrows);
+  }
+
+  // Panels outermost. Where K is one chunk, and a tile large beside what it is made of, results are
+  // finished while they are in L1; of a smaller one whole rows are stored faster.
+  template <bool kInTile, class Source, class Prepare, class Done>
+  AOT_INLINE void in_chunks(const BlockArgs<T, Source>& a, const Prepare& prepare,
+                            const Done& done) const {
+    constexpr bool kLarge = Cfg::MC * Cfg::NC * int64_t(sizeof(T)) > 3 << 16;
+    if constexpr (kInTile && kLarge && Cfg::K >= 0 && Cfg::K <= Cfg::KB) {
+      MicroArgs<T> m{a.rows, 0, 1, 0, k(), nullptr, 0, kPanel, a.c, a.ldc, nullptr, 0, false};
+      prepare(m);
+      const auto finish = [&](int64_t j, int64_t count) { done(0, a.mrows, j, count); };
+      chunk_by_panels<MultiplyAdd<T>, kHeights>(a, m, 0, finish);
+    } else {
+      block_by_panels<MultiplyAdd<T>, Cfg::KB, kHeights>(a, prepare);
+      done(0, a.mrows, 0, a.panels);
+    }
   }
 };
 
@@ -365,6 +454,12 @@ void matmul(const MatmulArgs<Cfg>& p, int64_t begin, int64_t end, void* scratch,
     // Units are joined into the largest rectangle: whole columns of units where possible.
     const int64_t column = u / mt, b = column / nt, ni = column % nt, mi = u % mt;
     int64_t rows = min64(mt - mi, end - u), cols = 1;
+    if (run.is_direct()) {
+      run.direct(b, mi * Cfg::MB, min64(m, (mi + 1) * Cfg::MB), ni * Cfg::NB,
+                 min64(n, (ni + 1) * Cfg::NB));
+      ++u;
+      continue;
+    }
     if (mi == 0 && rows == mt) cols = min64(nt - ni, (end - u) / mt);
     run.rectangle(b, mi * Cfg::MB, min64(m, (mi + rows) * Cfg::MB), ni * Cfg::NB,
                   min64(n, (ni + cols) * Cfg::NB));

@@ -75,6 +75,9 @@ AOT_INLINE void micro_body(const MicroArgs<T>& m, int part, const T*& prefetch) 
   // A k's operations take some 6 cycles and the loop's own half of one: then four k's a turn. With
   // fewer operations sums wait for each other, with more the loop's own do not show.
   constexpr bool kShort = kChains == 1 && MR * kVecs >= 8 && MR * kVecs <= 12;
+  // Pointers that have a register. Compilers keep others in vector registers, and each move from
+  // there takes the place of a multiplication; a load takes none.
+  constexpr int kNear = MR < 5 ? MR : 5;
   const int64_t first = part * kPer * S::kLanes;
   const T* b = m.b + first;
   const int64_t ps = m.panel_stride;
@@ -88,8 +91,16 @@ AOT_INLINE void micro_body(const MicroArgs<T>& m, int part, const T*& prefetch) 
     for (int64_t left = kChain; t < m.taps && left > 0;) {
       const int64_t stop = min64(m.kc, k + left);
       left -= stop - k;
-      const T* row[MR];
-      AOT_UNROLL for (int i = 0; i < MR; ++i) row[i] = m.rows[t * m.tap_stride + i] + m.k0;
+      const T* near[kNear];
+      const T* volatile far[MR > kNear ? MR - kNear : 1];
+      AOT_UNROLL for (int i = 0; i < MR; ++i) {
+        const T* const row = m.rows[t * m.tap_stride + i] + m.k0;
+        if (i < kNear) {
+          near[i] = row;
+        } else {
+          far[i - kNear] = row;
+        }
+      }
       const auto step = [&](V(&acc)[MR][kVecs], int64_t k) __attribute__((always_inline)) {
         V bv[kVecs];
         AOT_UNROLL for (int j = 0; j < kVecs; ++j) {
@@ -101,7 +112,7 @@ AOT_INLINE void micro_body(const MicroArgs<T>& m, int part, const T*& prefetch) 
         }
         prefetch += m.prefetch_step;
         AOT_UNROLL for (int i = 0; i < MR; ++i) {
-          const V a = S::set1(row[i][k]);
+          const V a = S::set1(i < kNear ? near[i][k] : far[i - kNear][k]);
           AOT_UNROLL for (int j = 0; j < kVecs; ++j) acc[i][j] = Op::apply(a, bv[j], acc[i][j]);
         }
         b += m.step;

@@ -188,6 +188,19 @@ void pack_columns(const S* src, int64_t column, int64_t kc, int64_t n, T* dst,
           for (; k + kL <= kc; k += kL) transpose_block(in + k, column, out + k * kPanel + j);
         }
       }
+      if constexpr (std::is_floating_point_v<T>) {
+        // Blocks of fewer columns or k's: zeros in their places.
+        for (; k < kc; k += kL) {
+          const int64_t there = min64(kL, kc - k);
+          typename Simd<T>::V r[kL];
+          AOT_UNROLL for (int64_t i = 0; i < kL; ++i) {
+            r[i] = n0 + j + i < n ? load_first<T>(in + i * column + k, there) : Simd<T>::zero();
+          }
+          transpose_rows<kL / 2, T>(r);
+          for (int64_t i = 0; i < there; ++i) Simd<T>::store(out + (k + i) * kPanel + j, r[i]);
+        }
+        continue;
+      }
       for (int64_t i = 0; i < kL; ++i) {
         if (n0 + j + i < n) {
           for (int64_t q = k; q < kc; ++q) out[q * kPanel + j + i] = widen(in[i * column + q]);

@@ -15,6 +15,23 @@ AOT_INLINE Vec<float, N> bf16_to_float(Vec<uint16_t, N> h) {
 // Round to nearest, ties to even; every NaN becomes 0x7fc0, as in PyTorch.
 template <int N>
 AOT_INLINE Vec<uint16_t, N> float_to_bf16(Vec<float, N> x) {
+#if AOT_ISA_LEVEL >= 4
+  if constexpr (N == 16) {
+    // A bit more where the last one that stays is set, and the upper words in one permutation.
+    const __m512i bits = (__m512i)x.r, half = _mm512_set1_epi32(0x7fff);
+    const __mmask16 odd = _mm512_test_epi32_mask(bits, _mm512_set1_epi32(0x10000));
+    const __m512i even = _mm512_add_epi32(bits, half);
+    __m512i rounded = _mm512_mask_add_epi32(even, odd, bits, _mm512_set1_epi32(0x8000));
+    const __mmask16 nan = _mm512_cmp_ps_mask((__m512)x.r, (__m512)x.r, _CMP_UNORD_Q);
+    rounded = _mm512_mask_mov_epi32(rounded, nan, _mm512_set1_epi32(0x7fc00000));
+    Reg<uint16_t, 32> upper;
+    for (int i = 0; i < 32; ++i) upper[i] = uint16_t(2 * (i % 16) + 1);
+    const __m512i words = _mm512_maskz_permutexvar_epi16(0xffffffff, (__m512i)upper, rounded);
+    __m256i low;
+    __builtin_memcpy(&low, &words, sizeof(low));
+    return Vec<uint16_t, N>::of((Reg<uint16_t, 16>)low);
+  }
+#endif
   const Vec<uint32_t, N> bits = bitcast<uint32_t>(x);
   const Vec<uint32_t, N> odd = (bits >> 16) & 1u;
   const Vec<uint32_t, N> rounded = (bits + 0x7fffu + odd) >> 16;

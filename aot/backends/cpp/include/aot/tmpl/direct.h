@@ -1,0 +1,399 @@
+// Products of operands that are read where they lie, without a copy of either: of small matrices,
+// whose elements are used too seldom for one to pay.
+//
+//   C[i][n] (+)= sum over k of  A[i][k] * B[k][n]
+//
+// A has any strides: one element at a time goes to all lanes. B's columns are neighbours in memory,
+// or it is packed. How many rows and vectors of columns are computed at once is a choice by price
+// among all that fit the registers (DirectShape), made by compilers where sizes are constants.
+#ifndef AOT_TMPL_DIRECT_H_
+#define AOT_TMPL_DIRECT_H_
+
+#include "aot/tmpl/micro.h"
+#include "aot/tmpl/pack.h"
+
+namespace aot::tmpl {
+
+// Whether this level loads the first elements of a vector in one instruction or two.
+template <class T, class E>
+inline constexpr bool kLoadsParts =
+#if defined(__AVX512F__)
+    std::is_floating_point_v<T>;
+#elif defined(__AVX2__)
+    std::is_floating_point_v<T> && std::is_same_v<T, E>;
+#else
+    false;
+#endif
+
+// The first lanes of a vector of T.
+template <class T>
+struct FirstLanes {
+#if defined(__AVX512F__)
+  uint32_t mask;
+  explicit AOT_INLINE FirstLanes(int64_t n) : mask((uint32_t{1} << n) - 1) {}
+#elif defined(__AVX2__)
+  __m256i mask;
+  explicit AOT_INLINE FirstLanes(int64_t n) {
+    typedef std::conditional_t<sizeof(T) == 8, int64_t, int32_t> Lane;
+    typedef Lane Lanes __attribute__((vector_size(32)));
+    Lanes found;
+    AOT_UNROLL for (int i = 0; i < Simd<T>::kLanes; ++i) found[i] = i < n ? -1 : 0;
+    mask = __m256i(found);
+  }
+#else
+  int64_t n;
+  explicit AOT_INLINE FirstLanes(int64_t n) : n(n) {}
+#endif
+
+  // These elements, which alone exist, and zeros.
+  template <class E>
+  AOT_INLINE typename Simd<T>::V load(const E* at) const {
+    using V [[maybe_unused]] = typename Simd<T>::V;
+#if defined(__AVX512F__)
+    if constexpr (std::is_same_v<E, float>) {
+      return V(_mm512_maskz_loadu_ps(__mmask16(mask), at));
+    } else if constexpr (std::is_same_v<E, double>) {
+      return V(_mm512_maskz_loadu_pd(__mmask8(mask), at));
+    } else {
+      const __m256i bits = _mm256_maskz_loadu_epi16(__mmask16(mask), at);
+      if constexpr (std::is_same_v<E, F16>) return V(_mm512_maskz_cvtph_ps(0xffff, bits));
+      return V(typename Simd<T>::Words(_mm512_maskz_cvtepu16_epi32(0xffff, bits)) << 16);
+    }
+#elif defined(__AVX2__)
+    if constexpr (std::is_same_v<E, float>) {
+      return V(_mm256_maskload_ps(at, mask));
+    } else {
+      return V(_mm256_maskload_pd(at, mask));
+    }
+#else
+    return load_first<T>(at, n);
+#endif
+  }
+  // These lanes, and nothing else.
+  AOT_INLINE void store(T* to, typename Simd<T>::V v) const {
+#if defined(__AVX512F__)
+    if constexpr (sizeof(T) == 4) {
+      _mm512_mask_storeu_ps(to, __mmask16(mask), __m512(v));
+    } else {
+      _mm512_mask_storeu_pd(to, __mmask8(mask), __m512d(v));
+    }
+#elif defined(__AVX2__)
+    if constexpr (sizeof(T) == 4) {
+      _mm256_maskstore_ps(to, mask, __m256(v));
+    } else {
+      _mm256_maskstore_pd(to, mask, __m256d(v));
+    }
+#else
+    for (int64_t i = 0; i < n; ++i) to[i] = v[i];
+#endif
+  }
+};
+
+// B whose columns are neighbours in memory, of T or narrower; vector j of a row.
+template <class T, class E>
+struct RowsOfB {
+  static constexpr bool kPacked = false;
+  const E* b;
+  int64_t row;
+  int64_t first = 0;  // vector
+  AOT_INLINE const E* at(int64_t j) const { return b + (first + j) * Simd<T>::kLanes; }
+  AOT_INLINE int64_t step() const { return row; }
+};
+
+// B in panels.
+template <class T>
+struct PanelsOfB {
+  static constexpr bool kPacked = true;
+  const T* b;
+  int64_t panel;
+  int64_t first = 0;
+  AOT_INLINE const T* at(int64_t j) const {
+    using S = Simd<T>;
+    const int64_t at = first + j;
+    return b + at / S::kPerPanel * panel + at % S::kPerPanel * S::kLanes;
+  }
+  AOT_INLINE int64_t step() const { return kPanel; }
+};
+
+template <class T, class Source>
+struct DirectArgs {
+  const T* a;
+  int64_t a_row, a_col;  // strides in elements
+  Source b;
+  int64_t k;
+  T* c;  // tile, row-major
+  int64_t ldc;
+  int64_t last;  // lanes of the last vector that exist
+  bool add;      // to what C has
+};
+
+template <class T, class Source>
+using DirectFn = void (*)(const DirectArgs<T, Source>&);
+
+// EXACT: no column of C beyond the last is written.
+template <class T, class Source, int MR, int NV, bool EXACT>
+__attribute__((noinline)) void direct_kernel(const DirectArgs<T, Source>& d) {
+  using S = Simd<T>;
+  using V = typename S::V;
+  constexpr int kL = S::kLanes;
+  // Fewer sums than hide an operation's latency take the k's by turns.
+  constexpr int kTurns = MR * NV >= 8 ? 1 : MR * NV >= 4 ? 2 : 4;
+  // Rows are reached from every third one: one and two strides on, in an address.
+  constexpr int kBases = (MR + 2) / 3;
+  const int64_t row = d.a_row, col = d.a_col, step = d.b.step(), ldc = d.ldc, depth = d.k;
+  T* const corner = d.c;
+  const FirstLanes<T> last(d.last);
+  const T* a[kBases];
+  AOT_UNROLL for (int i = 0; i < kBases; ++i) a[i] = d.a + 3 * i * row;
+  auto* b = d.b.at(0);
+  int64_t at[NV];
+  AOT_UNROLL for (int j = 0; j < NV; ++j) at[j] = d.b.at(j) - b;
+  bool add = d.add;
+  int64_t k = 0;
+  do {
+    V acc[kTurns][MR][NV];
+    AOT_UNROLL for (int t = 0; t < kTurns; ++t) {
+      AOT_UNROLL for (int i = 0; i < MR; ++i) {
+        AOT_UNROLL for (int j = 0; j < NV; ++j) acc[t][i][j] = S::zero();
+      }
+    }
+    const auto one = [&](V(&sums)[MR][NV]) __attribute__((always_inline)) {
+      V bv[NV];
+      AOT_UNROLL for (int j = 0; j < NV; ++j) {
+        if constexpr (Source::kPacked) {
+          bv[j] = S::load(b + at[j]);
+        } else if (j + 1 < NV) {
+          bv[j] = load_widened<T>(b + j * kL);
+        } else {
+          bv[j] = last.load(b + j * kL);
+        }
+      }
+      AOT_UNROLL for (int i = 0; i < MR; ++i) {
+        const V x = S::set1(a[i / 3][i % 3 * row]);
+        AOT_UNROLL for (int j = 0; j < NV; ++j) sums[i][j] = S::fma(x, bv[j], sums[i][j]);
+      }
+      AOT_UNROLL for (int i = 0; i < kBases; ++i) a[i] += col;
+      b += step;
+    };
+    const int64_t stop = min64(depth, k + kChain);
+    if constexpr (kTurns > 1) {
+      for (; k + kTurns <= stop; k += kTurns) {
+        AOT_UNROLL for (int t = 0; t < kTurns; ++t) one(acc[t]);
+      }
+    }
+    for (; k < stop; ++k) one(acc[0]);
+    AOT_UNROLL for (int i = 0; i < MR; ++i) {
+      AOT_UNROLL for (int j = 0; j < NV; ++j) {
+        T* const c = corner + i * ldc + j * kL;
+        V sum = acc[0][i][j];
+        AOT_UNROLL for (int t = 1; t < kTurns; ++t) sum += acc[t][i][j];
+        if (EXACT && j + 1 == NV) {
+          last.store(c, add ? last.load(c) + sum : sum);
+        } else {
+          S::store(c, add ? S::load(c) + sum : sum);
+        }
+      }
+    }
+    add = true;
+  } while (k < depth);
+}
+
+// Rows and vectors that are computed at once.
+struct DirectShape {
+  int64_t rows, vectors;
+  int64_t price;  // of all, in half cycles
+};
+
+inline constexpr int kMostDirectRows = 14, kMostDirectVectors = 6;
+
+// Cuts `count` into pieces of nearly equal size, none above `most`.
+struct Pieces {
+  int64_t count, base, extra;  // the first `extra` have base + 1
+  constexpr AOT_INLINE Pieces(int64_t all, int64_t most)
+      : count(ceil_div(all, most)), base(all / count), extra(all % count) {}
+  constexpr AOT_INLINE int64_t size(int64_t i) const { return base + (i < extra); }
+  constexpr AOT_INLINE int64_t begin(int64_t i) const { return i * base + min64(i, extra); }
+};
+
+// The cheapest cut of so many rows by so many columns.
+template <class T>
+constexpr DirectShape direct_shape(int64_t rows, int64_t columns, int64_t k) {
+  constexpr int64_t kAround = 60;  // of a call, and of each result: a store and the epilogue's load
+  constexpr int64_t kResult = 3;
+  const int64_t vectors = ceil_div(columns, Simd<T>::kLanes);
+  DirectShape best{0, 0, 0};
+  for (int64_t nv = min64(vectors, kMostDirectVectors); nv > 0; --nv) {
+    const int64_t most = min64(kMostDirectRows, (kVectorRegisters - 1 - nv) / nv);
+    if (most < 1) continue;
+    const Pieces strips(rows, most), groups(vectors, nv);
+    const int64_t mr = ceil_div(rows, strips.count), gv = ceil_div(vectors, groups.count);
+    // Two operations a cycle and two loads; sums wait four cycles for each other.
+    const int64_t a_k = max64(max64(mr * gv, mr + gv), mr * gv >= 4 ? 4 : 2) + 1;
+    const int64_t price = strips.count * groups.count * (k * a_k + kAround + mr * gv * kResult);
+    if (best.rows == 0 || price < best.price) best = {mr, gv, price};
+  }
+  return best;
+}
+
+// What a product of constant sizes, in units of so many rows and columns, cuts them into: the
+// heights and widths of pieces, as bits.
+struct DirectCuts {
+  uint32_t rows, vectors;
+};
+
+constexpr uint32_t sizes_of(const Pieces& pieces) {
+  return uint32_t{1} << pieces.size(0) | uint32_t{1} << pieces.size(pieces.count - 1);
+}
+
+template <class T>
+constexpr DirectCuts direct_cuts(int64_t m, int64_t n, int64_t k, int64_t mb, int64_t nb) {
+  DirectCuts found{0, 0};
+  for (const int64_t rows : {min64(m, mb), m % mb}) {
+    for (const int64_t columns : {min64(n, nb), n % nb}) {
+      if (rows == 0 || columns == 0) continue;
+      const DirectShape shape = direct_shape<T>(rows, columns, k);
+      found.rows |= sizes_of(Pieces(rows, shape.rows));
+      found.vectors |= sizes_of(Pieces(ceil_div(columns, Simd<T>::kLanes), shape.vectors));
+    }
+  }
+  return found;
+}
+
+template <class T, class Source>
+struct DirectTable {
+  DirectFn<T, Source> fn[kMostDirectRows + 1][kMostDirectVectors + 1];
+};
+
+template <class T, class Source, uint32_t ROWS, uint32_t VECTORS, bool EXACT, int... AT>
+constexpr auto make_direct_table(std::integer_sequence<int, AT...>) {
+  DirectTable<T, Source> table{};
+  (
+      [&] {
+        constexpr int kR = AT / (kMostDirectVectors + 1), kV = AT % (kMostDirectVectors + 1);
+        if constexpr ((ROWS >> kR & 1) != 0 && (VECTORS >> kV & 1) != 0) {
+          table.fn[kR][kV] = direct_kernel<T, Source, kR, kV, EXACT>;
+        }
+      }(),
+      ...);
+  return table;
+}
+
+template <class T, class Source, uint32_t ROWS, uint32_t VECTORS, bool EXACT = false>
+inline constexpr auto kDirectTable = make_direct_table<T, Source, ROWS, VECTORS, EXACT>(
+    std::make_integer_sequence<int, (kMostDirectRows + 1) * (kMostDirectVectors + 1)>{});
+
+// A vector's lanes are the sums of so many vectors, in their order.
+template <int H, class T>
+AOT_INLINE typename Simd<T>::V sums_of(typename Simd<T>::V* r) {
+  constexpr int kL = Simd<T>::kLanes;
+  AOT_UNROLL for (int i = 0; i < H; ++i) {
+    exchange<H>(r[i], r[i + H], std::make_integer_sequence<int, kL>{});
+    r[i] += r[i + H];
+  }
+  if constexpr (H == 1) {
+    return r[0];
+  } else {
+    return sums_of<H / 2, T>(r);
+  }
+}
+
+// Dot products of rows of A and columns of B, both of neighbours: a vector of results at once.
+template <class T>
+struct Dots {
+  using S = Simd<T>;
+  using V = typename S::V;
+  static constexpr int kL = S::kLanes;
+  static constexpr int kColumns = kL > 4 ? 4 : 2, kRows = kL / kColumns;
+  const T* a;
+  int64_t a_row;
+  const T* b;
+  int64_t b_column, k;
+
+  // Of the last rows and columns some may be beyond the end: these are the last one again.
+  AOT_INLINE V of(int64_t i, int64_t rows, int64_t j, int64_t columns) const {
+    const T *at[kRows], *bt[kColumns];
+    AOT_UNROLL for (int q = 0; q < kRows; ++q) at[q] = a + min64(i + q, rows - 1) * a_row;
+    AOT_UNROLL for (int q = 0; q < kColumns; ++q) bt[q] = b + min64(j + q, columns - 1) * b_column;
+    V acc[kL];
+    AOT_UNROLL for (int q = 0; q < kL; ++q) acc[q] = S::zero();
+    const auto multiply = [&](const auto& load) __attribute__((always_inline)) {
+      V bv[kColumns];
+      AOT_UNROLL for (int q = 0; q < kColumns; ++q) bv[q] = load(bt[q]);
+      AOT_UNROLL for (int q = 0; q < kRows; ++q) {
+        const V x = load(at[q]);
+        AOT_UNROLL for (int r = 0; r < kColumns; ++r) {
+          acc[q * kColumns + r] = S::fma(x, bv[r], acc[q * kColumns + r]);
+        }
+      }
+    };
+    const int64_t whole = k - k % kL;
+    for (int64_t p = 0; p < whole; p += kL) {
+      multiply([&](const T* from) __attribute__((always_inline)) { return S::load(from + p); });
+    }
+    if (whole < k) {
+      const FirstLanes<T> rest(k - whole);
+      multiply([&](const T* from)
+                   __attribute__((always_inline)) { return rest.load(from + whole); });
+    }
+    return sums_of<kL / 2, T>(acc);
+  }
+
+  // All of so many rows and columns, to a tile whose rows have room for whole pieces.
+  void run(int64_t rows, int64_t columns, T* c, int64_t ldc) const {
+    for (int64_t i = 0; i < rows; i += kRows) {
+      for (int64_t j = 0; j < columns; j += kColumns) {
+        const V found = of(i, rows, j, columns);
+        AOT_UNROLL for (int q = 0; q < kRows; ++q) {
+          if (i + q < rows) {
+            __builtin_memcpy(c + (i + q) * ldc + j,
+                             reinterpret_cast<const T*>(&found) + q * kColumns,
+                             kColumns * sizeof(T));
+          }
+        }
+      }
+    }
+  }
+
+  // In half cycles: two operations a cycle, where loads of rows that begin anywhere take as long;
+  // and a permutation a cycle.
+  static constexpr int64_t price(int64_t rows, int64_t columns, int64_t k) {
+    const int64_t blocks = ceil_div(rows, kRows) * ceil_div(columns, kColumns);
+    return blocks * (ceil_div(k, kL) * (kL + 1) + 4 * kL + 30);
+  }
+};
+
+// dst[j * ld + i] = src[i * src_ld + j] for i < rows and j < columns; up to a whole vector of a row
+// of dst is written, zeros beyond `rows`.
+template <class T>
+void turn_tile(const T* src, int64_t src_ld, int64_t rows, int64_t columns, T* dst, int64_t ld) {
+  using S = Simd<T>;
+  constexpr int64_t kL = S::kLanes;
+  for (int64_t j = 0; j < columns; j += kL) {
+    const int64_t there = min64(kL, columns - j);
+    for (int64_t i = 0; i < rows; i += kL) {
+      const T* const from = src + i * src_ld + j;
+      const int64_t height = min64(kL, rows - i);
+      typename S::V r[kL];
+      if (height == kL) {
+        AOT_UNROLL for (int64_t q = 0; q < kL; ++q) r[q] = S::load(from + q * src_ld);
+      } else {
+        AOT_UNROLL for (int64_t q = 0; q < kL; ++q) {
+          r[q] = q < height ? S::load(from + q * src_ld) : S::zero();
+        }
+      }
+      transpose_rows<kL / 2, T>(r);
+      T* const to = dst + j * ld + i;
+      if (there == kL) {
+        AOT_UNROLL for (int64_t q = 0; q < kL; ++q) S::store(to + q * ld, r[q]);
+      } else {
+        AOT_UNROLL for (int64_t q = 0; q < kL; ++q) {
+          if (q < there) S::store(to + q * ld, r[q]);
+        }
+      }
+    }
+  }
+}
+
+}  // namespace aot::tmpl
+
+#endif  // AOT_TMPL_DIRECT_H_

@@ -1,0 +1,146 @@
+// What a matrix product is called with, and the way that it goes: a part of matmul.h.
+#ifndef AOT_TMPL_MATMUL_CALL_H_
+#define AOT_TMPL_MATMUL_CALL_H_
+
+#include "aot/tmpl/direct.h"
+#include "aot/tmpl/gemm.h"
+
+namespace aot::tmpl {
+
+// What an operand's neighbours in memory are.
+enum class Along { kAny, kDepth, kAcross };  // not known; k's; rows of A, or columns of B
+
+struct MatmulConfig {
+  using A = float;                  // element of A in memory
+  using B = float;                  // element of packed B in memory
+  static constexpr int64_t M = -1;  // constants, or -1: given at run time
+  static constexpr int64_t N = -1;
+  static constexpr int64_t K = -1;
+  static constexpr int64_t MB = 128;  // rows and columns of a work unit
+  static constexpr int64_t NB = 64;
+  static constexpr int64_t MC = 128;     // rows and columns of the tile handed to the epilogue
+  static constexpr int64_t NC = 256;     // a multiple of 16
+  static constexpr int64_t KB = 256;     // chunk of K
+  static constexpr bool COPY_A = false;  // rows of A pass through scratch (k strided, or widened)
+  static constexpr bool STRIDED_B = false;
+  // The epilogue only stores, in the type that is computed in, to MatmulArgs::out: what need not
+  // pass through a tile is written there, and the epilogue not called.
+  static constexpr bool PLAIN = false;
+  static constexpr Along A_ALONG = Along::kAny;
+  static constexpr Along B_ALONG = Along::kAny;  // with STRIDED_B
+  static constexpr int64_t PACKED = 0;   // NC * K: with STRIDED_B, columns packed for all rows
+  static constexpr bool SHARED = false;  // micro-kernels of all heights are those of SharedTables
+};
+
+template <class Cfg>
+struct MatmulArgs {
+  const typename Cfg::A* a;
+  int64_t a_batch, a_row, a_col;  // strides of A in elements; a_col must be 1 unless COPY_A
+  const typename Cfg::B* b;
+  int64_t b_batch;       // elements between the matrices; 0 when all share one
+  int64_t b_row, b_col;  // with STRIDED_B, strides of B in elements (between k's, between n's)
+  int64_t m, n, k;       // used where Cfg has -1
+  // Where the epilogue stores first: bytes between rows and columns; null: not known.
+  void* out = nullptr;
+  int64_t out_row = 0, out_column = 0;
+};
+
+template <class Cfg>
+constexpr int64_t matmul_tile_ld() {
+  return Cfg::NC + kPanel;  // off the powers of two, or the rows of a strip share cache sets
+}
+template <class Cfg>
+constexpr bool matmul_copies_a() {
+  return Cfg::COPY_A || !std::is_same_v<typename Cfg::A, compute_t<typename Cfg::A>>;
+}
+template <class Cfg>
+constexpr bool matmul_copies_b() {
+  return Cfg::STRIDED_B || !std::is_same_v<typename Cfg::B, compute_t<typename Cfg::B>>;
+}
+
+// Whether a product may be computed turned, its operands exchanged: the same for all levels.
+template <class Cfg>
+constexpr bool matmul_may_turn() {
+  using A = typename Cfg::A;
+  return Cfg::STRIDED_B && Cfg::A_ALONG == Along::kAcross && Cfg::M > 0 && Cfg::N > 0 &&
+         Cfg::K > 0 && std::is_floating_point_v<A> && std::is_same_v<A, typename Cfg::B>;
+}
+// Elements of a turned tile's row: a group of vectors, off the powers of two.
+inline constexpr int64_t kTurnedLd = (kMostDirectVectors + 1) * kPanel;
+
+template <class Cfg>
+constexpr int64_t matmul_scratch() {
+  const int64_t size = sizeof(compute_t<typename Cfg::A>);
+  int64_t bytes = Cfg::MC * matmul_tile_ld<Cfg>() * size;
+  if (matmul_copies_a<Cfg>()) bytes += Cfg::MC * (Cfg::KB + kPanel) * size;
+  if (matmul_copies_b<Cfg>()) bytes += panel_copy_elements(Cfg::KB) * size;
+  if (matmul_may_turn<Cfg>()) bytes += Cfg::NC * kTurnedLd * size;
+  return bytes + Cfg::PACKED * size;
+}
+
+namespace detail {
+
+// How a product goes: with copies of what its kernels cannot read in place, or without
+// (direct.h), there also with its operands exchanged and finished tiles turned, or by dot products.
+enum class Way { kCopies, kDirect, kTurned, kDots };
+
+// The price of a product of which both operands lie across: at each k a piece is read of a line, or
+// of some, and each pass reads the same lines again, from the second level of cache where the first
+// has no room for all of them.
+template <class T>
+constexpr int64_t price_across(int64_t rows, int64_t columns, int64_t k) {
+  constexpr int64_t kLine = 6, kRoom = 3 << 14, kSize = sizeof(T);  // half cycles, bytes
+  const DirectShape shape = direct_shape<T>(rows, columns, k);
+  const int64_t vectors = ceil_div(columns, Simd<T>::kLanes);
+  const int64_t lines = 2 + shape.rows * kSize / 64 + shape.vectors * Simd<T>::kLanes * kSize / 64;
+  if (k * lines * 64 <= kRoom) return shape.price;
+  const int64_t passes = ceil_div(rows, shape.rows) * ceil_div(vectors, shape.vectors);
+  return shape.price + passes * k * max64(0, lines * kLine - shape.rows * shape.vectors);
+}
+
+template <class Cfg>
+constexpr Way matmul_way() {
+  using A = typename Cfg::A;
+  using B = typename Cfg::B;
+  using T = compute_t<A>;
+  constexpr bool kFixed = Cfg::M > 0 && Cfg::N > 0 && Cfg::K > 0;
+  if (!Cfg::STRIDED_B) {
+    // A copy of A takes as long as a quarter of the products of 32 columns.
+    const bool few = Cfg::N <= 64 && Cfg::M > 2 * RegisterBlock<T>::kRows;
+    const bool own = std::is_same_v<A, T> && std::is_same_v<B, T> && std::is_floating_point_v<T>;
+    return kFixed && few && own && Cfg::A_ALONG == Along::kAcross && Cfg::NB <= Cfg::NC
+               ? Way::kDirect
+               : Way::kCopies;
+  }
+  if (!kFixed || Cfg::NB > Cfg::NC || !std::is_floating_point_v<T>) return Way::kCopies;
+  // Narrow elements of B are widened again for each strip, those of A once.
+  const bool straight = Cfg::B_ALONG == Along::kAcross && kLoadsParts<T, B> &&
+                        (std::is_same_v<B, T> || Cfg::M <= RegisterBlock<T>::kRows) &&
+                        (std::is_same_v<A, T> || Cfg::K <= Cfg::KB);
+  const bool turned = matmul_may_turn<Cfg>() && kLoadsParts<T, A>;
+  const int64_t m = min64(Cfg::M, Cfg::MB), n = min64(Cfg::N, Cfg::NB);
+  constexpr int64_t kTurning = 3;  // quarters of a half cycle an element
+  if (straight && turned) {
+    const int64_t turning =
+        round_up(m, Simd<T>::kLanes) * round_up(n, Simd<T>::kLanes) * kTurning / 4;
+    const int64_t exchanged = price_across<T>(n, m, Cfg::K) + turning;
+    const int64_t direct = price_across<T>(m, n, Cfg::K);
+    const int64_t copies = direct_shape<T>(m, n, Cfg::K).price + m * Cfg::K / 2;
+    if (copies < min64(direct, exchanged)) return Way::kCopies;
+    return direct <= exchanged ? Way::kDirect : Way::kTurned;
+  }
+  if (Cfg::A_ALONG == Along::kDepth && Cfg::B_ALONG == Along::kDepth && kLoadsParts<T, B> &&
+      std::is_same_v<A, T> && std::is_same_v<B, T>) {
+    // Beside what packs B: two permutations for four elements, for whole blocks.
+    const int64_t packing = round_up(n, kPanel) * round_up(Cfg::K, Simd<T>::kLanes) / 2;
+    const int64_t copies = direct_shape<T>(m, n, Cfg::K).price + packing * m / Cfg::M;
+    return Dots<T>::price(m, n, Cfg::K) < copies ? Way::kDots : Way::kCopies;
+  }
+  return straight ? Way::kDirect : turned ? Way::kTurned : Way::kCopies;
+}
+
+}  // namespace detail
+
+}  // namespace aot::tmpl
+
+#endif  // AOT_TMPL_MATMUL_CALL_H_
