@@ -21,8 +21,6 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from benchmarks.serve.models import make
-
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 PAGE = ROOT / "benchmarks" / "results" / "serve.md"
@@ -217,7 +215,6 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as temporary:
         folder = given.folder or Path(temporary)
         subprocess.run([sys.executable, "-m", "benchmarks.serve.models", folder], check=True)
-        make(folder)
         known = comparisons(folder, given.serve)
         found = [known[name] for name in given.only or known]
         for one in found:
