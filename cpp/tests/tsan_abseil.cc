@@ -53,8 +53,8 @@ void CondVar::Wait(Mutex* mutex) {
 }
 
 bool CondVar::WaitWithDeadline(Mutex* mutex, Time deadline) {
-  static auto* const wait = next<bool(CondVar*, Mutex*, Time)>(
-      "7CondVar16WaitWithDeadlineEPNS0_5MutexENS0_4TimeE");
+  static auto* const wait =
+      next<bool(CondVar*, Mutex*, Time)>("7CondVar16WaitWithDeadlineEPNS0_5MutexENS0_4TimeE");
   __tsan_release(mutex);
   const bool late = wait(this, mutex, deadline);
   __tsan_acquire(mutex);
