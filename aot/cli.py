@@ -11,6 +11,7 @@ import json
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -56,8 +57,17 @@ class _DefaultToBuild(click.Group):
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Put `build` in front of anything that is neither a command nor an option of the group."""
         if args and args[0] not in self.commands and args[0] not in ("--help", "--version", "-h"):
+            self._refuse_misspelt(ctx, args[0])
             args = ["build", *args]
         return super().parse_args(ctx, args)
+
+    def _refuse_misspelt(self, ctx: click.Context, word: str) -> None:
+        """A word that is nearly a command, and no file, is not taken for a model."""
+        near = get_close_matches(word, self.commands, n=1)
+        if near and not Path(word).exists():
+            raise click.UsageError(
+                f"There is no command or file '{word}'. Did you mean '{near[0]}'?", ctx
+            )
 
 
 @click.group(

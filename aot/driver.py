@@ -43,7 +43,7 @@ from aot.link.operator_library import (
     require_code,
     used_libraries,
 )
-from aot.link.package import Document, Entry, bytes_entry, write_package
+from aot.link.package import Document, Entry, bytes_entry, check_place, write_package
 from aot.link.placing import place_weights, weight_entries
 from aot.link.provenance import BuildFacts, provenance_documents, tools_of
 from aot.link.replaceable import original_entries, weight_specs
@@ -114,6 +114,8 @@ def build(
     kept = Keep()
     stages = _Stages(Several([kept, observer or Silent()]), options.stop_after)
     programs = choose_programs(options.targets, choose)
+    if options.output is not None:
+        check_place(options.output)
     carried = read_libraries(options.operator_libraries)
     files = file_entries(options.files)
     given = (*options.operators, *(name for library in carried for name, _ in library.operators))

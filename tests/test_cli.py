@@ -499,3 +499,8 @@ def test_places_that_cannot_be_written_are_no_bug_of_ours(
         message = capsys.readouterr().err
         assert "error[PACKAGE_WRITE]" in message
         assert f"Choose another path with {option}." in message
+
+
+def test_a_misspelt_command_is_no_model(driver: FakeDriver, tmp_path: Path, capsys) -> None:
+    assert run_command(["insepct", "m.pkg"]) == 2
+    assert "no command or file 'insepct'. Did you mean 'inspect'?" in capsys.readouterr().err

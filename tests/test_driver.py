@@ -16,7 +16,7 @@ from aot import driver
 from aot.backends.base import Backend, EmittedGraph, KernelBinary, KernelSource
 from aot.backends.cpp.backend import CppBackend
 from aot.backends.registry import backend_for
-from aot.errors import UsageError
+from aot.errors import PackageWriteError, UsageError
 from aot.frontend.capture import Captured, capture_module
 from aot.ir.images import KernelImage
 from aot.ir.kernels import Grid, KernelGraph
@@ -228,3 +228,11 @@ def test_a_report_counts_no_copies_of_weights_that_backends_pack(captured: Captu
 def test_a_target_without_a_backend() -> None:
     with pytest.raises(UsageError, match="no backend makes code for tpu:v1"):
         driver.choose_programs([Target("tpu", ("v1",))])
+
+
+def test_a_place_that_cannot_be_written_is_told_before_anything_is_done(tmp_path: Path) -> None:
+    def capture() -> Captured:
+        raise AssertionError("the model was captured")
+
+    with pytest.raises(PackageWriteError, match="No such file or directory"):
+        driver.build(capture, BuildOptions(output=tmp_path / "nowhere" / "m.pkg"))

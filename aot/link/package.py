@@ -69,6 +69,7 @@ _ADVICE = {
     errno.EACCES: "Choose a directory that you may write to with -o.",
     errno.EROFS: "The file system is read-only; choose another output path with -o.",
     errno.ENOENT: "Create the directory first, or choose another output path with -o.",
+    errno.ENOTDIR: "A part of the path is a file; choose another output path with -o.",
     errno.EISDIR: "The output path is a directory; give a file name with -o.",
 }
 
@@ -359,6 +360,37 @@ class _File:
             view = view[count:]
 
 
+def check_place(path: Path) -> None:
+    """Say before anything is built what would be said after it: that no package can be put there.
+
+    Raises:
+        PackageWriteError: There is no such folder, it cannot be written to, or `path` is a folder.
+    """
+    with _refused(path):
+        os.close(os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY))
+        _refuse_folder(path)
+        if not os.access(path.parent, os.W_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+
+
+@contextmanager
+def _refused(path: Path) -> Iterator[None]:
+    """What the operating system refuses, as our error."""
+    try:
+        yield
+    except OSError as error:
+        raise PackageWriteError(
+            f"cannot write the package: {error.strerror or error}",
+            where=path,
+            advice=_ADVICE.get(error.errno or 0, ""),
+        ) from error
+
+
+def _refuse_folder(path: Path) -> None:
+    if path.is_dir():
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+
+
 @contextmanager
 def _replacing(path: Path) -> Iterator[_File]:
     """A temporary file beside `path` that takes its name if, and only if, the body succeeds.
@@ -367,29 +399,24 @@ def _replacing(path: Path) -> Iterator[_File]:
         PackageWriteError: The file cannot be written, or `path` is a folder.
     """
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(6)}.tmp")
-    complete = False
-    try:
-        if path.is_dir():
-            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+    with _refused(path):
+        _refuse_folder(path)
         # Not tempfile: the package shall have the permissions that the user's umask gives.
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+        descriptor = os.open(temporary, flags, 0o666)
+        complete = False
         try:
-            yield _File(descriptor)
-            os.fsync(descriptor)
+            try:
+                yield _File(descriptor)
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+            temporary.replace(path)
+            complete = True
+            _sync_directory(path.parent)
         finally:
-            os.close(descriptor)
-        temporary.replace(path)
-        complete = True
-        _sync_directory(path.parent)
-    except OSError as error:
-        raise PackageWriteError(
-            f"cannot write the package: {error.strerror or error}",
-            where=path,
-            advice=_ADVICE.get(error.errno or 0, ""),
-        ) from error
-    finally:
-        if not complete:
-            temporary.unlink(missing_ok=True)
+            if not complete:
+                temporary.unlink(missing_ok=True)
 
 
 def _sync_directory(directory: Path) -> None:

@@ -1,7 +1,9 @@
-"""The models of the comparison: a sentence encoder and ResNet-50, each as package and as ONNX."""
+"""The models of the comparison: a sentence encoder and ResNet-50, each as package and as ONNX; and
+a multilayer perceptron as package, whose rows are worth joining."""
 
 from __future__ import annotations
 
+import itertools
 import json
 import random
 import runpy
@@ -17,6 +19,7 @@ import aot
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 TEXTS = 256
+WIDTHS = (512, 1024, 1024, 512)
 
 
 def make(folder: Path) -> None:
@@ -30,8 +33,23 @@ def make(folder: Path) -> None:
     _both(folder / "minilm", source, {"tokenizer.json": tokenizer})
     _texts(folder / "texts", tokenizer)
     _both(folder / "resnet50", runpy.run_path(str(EXAMPLES / "03_resnet50" / "model.py")), {})
-    _image(folder / "image")
+    _tensor(folder / "image", "image", (1, 3, 224, 224))
+    _perceptron(folder / "mlp.pkg")
+    _tensor(folder / "row", "input", (1, WIDTHS[0]))
     (folder / "done").touch()
+
+
+def _perceptron(path: Path) -> None:
+    torch.manual_seed(0)
+    layers = [torch.nn.Linear(a, b) for a, b in itertools.pairwise(WIDTHS)]
+    model = torch.nn.Sequential(*(part for one in layers for part in (one, torch.nn.ReLU())))
+    aot.package(
+        model.eval(),
+        (torch.randn(8, WIDTHS[0]),),
+        path=path,
+        targets=[f"cpu:{aot_runtime.cpu_isa()}"],
+        dynamic_shapes=({0: torch.export.Dim("batch", min=1, max=64)},),
+    )
 
 
 def _both(path: Path, source: dict, files: dict[str, Path]) -> None:
@@ -72,15 +90,15 @@ def _texts(folder: Path, tokenizer: Path) -> None:
         (folder / str(number)).write_text(json.dumps(body))
 
 
-def _image(folder: Path) -> None:
-    """One image a request, as bytes; the folder's `head` has the JSON's length."""
+def _tensor(folder: Path, name: str, shape: tuple[int, ...]) -> None:
+    """One tensor a request, as bytes; the folder's `head` has the JSON's length."""
     folder.mkdir()
-    size = 3 * 224 * 224
-    tensor = {"name": "image", "datatype": "FP32", "shape": [1, 3, 224, 224]}
-    tensor["parameters"] = {"binary_data_size": 4 * size}
+    values = torch.randn(shape).numpy().tobytes()
+    tensor = {"name": name, "datatype": "FP32", "shape": shape}
+    tensor["parameters"] = {"binary_data_size": len(values)}
     head = json.dumps({"inputs": [tensor], "parameters": {"binary_data_output": True}}).encode()
     (folder / "head").write_text(str(len(head)))
-    (folder / "0").write_bytes(head + torch.randn(size).numpy().tobytes())
+    (folder / "0").write_bytes(head + values)
 
 
 if __name__ == "__main__":

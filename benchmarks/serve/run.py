@@ -21,8 +21,6 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from benchmarks.serve.models import make
-
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 PAGE = ROOT / "benchmarks" / "results" / "serve.md"
@@ -60,21 +58,24 @@ class Comparison:
     contenders: list[Contender]
 
 
-def comparisons(folder: Path, serve: Path) -> list[Comparison]:
+def comparisons(folder: Path, serve: Path) -> dict[str, Comparison]:
     def front(kind: str, engine: str, model: str) -> list[str]:
         path = folder / (f"{model}.pkg" if engine == "aot" else f"{model}.onnx")
         return [sys.executable, "-m", "benchmarks.serve.front", kind, engine, str(path), "{port}"]
 
-    models = folder / "models"
-    version = models / "m" / "1"
-    version.mkdir(parents=True, exist_ok=True)
-    if not (version / "model.pkg").exists():
-        (version / "model.pkg").hardlink_to(folder / "resnet50.pkg")
-        config = {"sessions": 2, "threads": 1}
-        (models / "m" / "config.json").write_text(json.dumps(config))
+    def served(package: str, name: str, **config: int) -> list[str]:
+        models = folder / "served" / name
+        version = models / "m" / "1"
+        version.mkdir(parents=True, exist_ok=True)
+        (version / "model.pkg").unlink(missing_ok=True)
+        (version / "model.pkg").hardlink_to(folder / f"{package}.pkg")
+        settings = {"sessions": 2, "threads": 1, **config}
+        (models / "m" / "config.json").write_text(json.dumps(settings))
+        return [str(serve), str(models), "--http-port", "{port}"]
+
     infer, embed = "/v2/models/m/infer", "/v1/embeddings"
-    return [
-        Comparison(
+    return {
+        "minilm": Comparison(
             "MiniLM, texts of 3 to 120 words, `/v1/embeddings`",
             "texts",
             16,
@@ -83,17 +84,26 @@ def comparisons(folder: Path, serve: Path) -> list[Comparison]:
                 Contender("ONNX Runtime, same front", front("embeddings", "onnx", "minilm"), embed),
             ],
         ),
-        Comparison(
+        "resnet50": Comparison(
             "ResNet-50, one image a request, Open Inference Protocol",
             "image",
             4,
             [
-                Contender("aot-serve", [str(serve), str(models), "--http-port", "{port}"], infer),
+                Contender("aot-serve", served("resnet50", "resnet50"), infer),
                 Contender("ours, front in Python", front("infer", "aot", "resnet50"), infer),
                 Contender("ONNX Runtime, same front", front("infer", "onnx", "resnet50"), infer),
             ],
         ),
-    ]
+        "batches": Comparison(
+            "MLP 512-1024-1024-512, one row a request, joined and not",
+            "row",
+            32,
+            [
+                Contender("`max_batch` 32", served("mlp", "joined", max_batch=32), infer),
+                Contender("`max_batch` 1", served("mlp", "single"), infer),
+            ],
+        ),
+    }
 
 
 def free_port() -> int:
@@ -196,14 +206,17 @@ def main() -> None:
     )
     parser.add_argument("--seconds", type=float, default=5, help="of one slice")
     parser.add_argument("--rounds", type=int, default=5, help="slices of each server")
+    parser.add_argument(
+        "--only", action="append", default=[], help="minilm, resnet50 or batches; again for more"
+    )
     parser.add_argument("--note", default="", help="when, where and how quiet, for the page")
     parser.add_argument("--write", action="store_true", help="write the page")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
         folder = given.folder or Path(temporary)
         subprocess.run([sys.executable, "-m", "benchmarks.serve.models", folder], check=True)
-        make(folder)
-        found = comparisons(folder, given.serve)
+        known = comparisons(folder, given.serve)
+        found = [known[name] for name in given.only or known]
         for one in found:
             measure(one, folder, given.seconds, given.rounds)
     text = [

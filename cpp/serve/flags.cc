@@ -48,8 +48,11 @@ std::function<void(const std::string&)> into(const char* name, std::chrono::seco
 
 // A key as it is, or the text of the file of that name.
 std::string key_text(const std::string& given) {
+  const bool digits =
+      given.size() == 64 && given.find_first_not_of("0123456789abcdefABCDEF") == std::string::npos;
+  if (digits || given.rfind("-----BEGIN", 0) == 0) return given;
   std::ifstream file(given);
-  if (!file) return given;
+  if (!file) fail("--key: there is no file '" + given + "', nor is this a public key");
   return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
 }
 
@@ -172,7 +175,7 @@ std::optional<Flags> read_flags(int argc, char** argv) {
     }
     found->read(value.value_or(""));
   }
-  if (flags.repository.empty()) fail("which folder of models shall be served?");
+  if (flags.repository.empty()) fail("name the folder of models: aot-serve MODELS");
   return flags;
 }
 

@@ -75,7 +75,14 @@ void Repository::load_all() {
     if (entry.is_directory(error) && name[0] != '.') names.push_back(name);
   }
   if (error) {
-    throw aot::Error(AOT_NOT_FOUND, folder_.string() + ": " + error.message());
+    throw aot::Error(AOT_NOT_FOUND, folder_.string() + ": " + error.message() +
+                                        "; wanted is a folder with models in it, such as " +
+                                        (folder_ / "mlp" / "1" / kPackage).string());
+  }
+  if (names.empty()) {
+    log_.write(LogLevel::kWarning, "no models",
+               {{"reason", "there is no model in it, such as " +
+                               (folder_ / "mlp" / "1" / kPackage).string()}});
   }
   std::sort(names.begin(), names.end());
   for (const std::string& name : names) {

@@ -52,7 +52,9 @@ HttpReply health_reply(const char* what, bool good) {
 
 [[noreturn]] void no_such_path(const HttpRequest& request) {
   throw aot::Error(AOT_NOT_FOUND, request.method + " " + request.target.substr(0, 200) +
-                                      " is not part of the protocol");
+                                      " is not part of the protocol; there are GET /v2/models/NAME,"
+                                      " POST /v2/models/NAME/infer, GET /v2/health/ready,"
+                                      " GET /metrics and others (docs/serving.md)");
 }
 
 // The body of a request that holds no tensors; discarded where it is no JSON.

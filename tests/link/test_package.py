@@ -25,7 +25,7 @@ from aot.errors import (
     PackageWriteError,
     UsageError,
 )
-from aot.link.package import Entry, Written, bytes_entry, write_package
+from aot.link.package import Entry, Written, bytes_entry, check_place, write_package
 from aot.options import BuildOptions
 from tests.link.plans import small_plan, wide_plan
 
@@ -203,6 +203,27 @@ def test_file_size_limit_is_reported(package: Path) -> None:
     assert "ulimit" in raised.value.advice
     assert package.read_bytes() == before
     assert list(package.parent.iterdir()) == [package]
+
+
+@pytest.mark.parametrize(
+    ("place", "advice"),
+    [
+        ("nowhere/m.pkg", "Create the directory first"),
+        ("file/m.pkg", "A part of the path is a file"),
+        (".", "give a file name"),
+    ],
+)
+def test_a_place_is_refused_before_anything_is_built(
+    tmp_path: Path, place: str, advice: str
+) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(PackageWriteError, match="cannot write the package") as raised:
+        check_place(tmp_path / place)
+    assert advice in raised.value.advice
+    with pytest.raises(PackageWriteError, match="cannot write the package"):
+        write_package(tmp_path / place, small_plan(), small_entries())
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+    check_place(tmp_path / "m.pkg")
 
 
 def test_full_disk_is_reported(package: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -175,6 +175,10 @@ def test_what_is_not_there_is_said(server: Server, method: str, path: str, statu
     assert answer.json["error"]
 
 
+def test_a_stranger_is_told_what_can_be_asked(server: Server) -> None:
+    assert "POST /v2/models/NAME/infer" in server.ask("GET", "/v1/models").json["error"]
+
+
 def test_numbers_that_json_lacks_are_asked_for_as_bytes(server: Server) -> None:
     x = np.full((1, 4), np.inf, np.float32)
     body, headers = binary([("x", "FP32", x)])

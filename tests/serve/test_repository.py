@@ -207,13 +207,15 @@ def test_packages_must_be_signed_where_keys_are_given(
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ([], "which folder"),
+        ([], "name the folder of models"),
         (["a", "b"], "one folder"),
         (["a", "--http-port", "x"], "--http-port must be a number"),
         (["a", "--http-port"], "needs a value: PORT"),
         (["a", "--nothing"], "there is no option --nothing"),
         (["a", "--allow-control=1"], "takes no value"),
-        (["/nowhere"], "/nowhere"),
+        (["a", "--key", "no.pub"], "--key: there is no file 'no.pub', nor is this a public key"),
+        (["/nowhere"], "/nowhere: No such file or directory; wanted is a folder with models in it"),
+        ([__file__], "Not a directory; wanted is a folder with models in it, such as /"),
     ],
 )
 def test_wrong_words_are_told(program: Path, words: list[str], message: str) -> None:
@@ -221,6 +223,13 @@ def test_wrong_words_are_told(program: Path, words: list[str], message: str) -> 
     assert done.returncode in {1, 2}
     assert message in done.stderr
     assert done.stderr.count("\n") == 1
+
+
+def test_a_folder_without_models_is_told(program: Path, tmp_path: Path) -> None:
+    with Server(program, tmp_path) as server:
+        (told,) = (line for line in server.lines if line["event"] == "no models")
+    assert told["level"] == "warning"
+    assert told["reason"].endswith("mlp/1/model.pkg")
 
 
 def test_two_servers_do_not_share_a_port(program: Path, server: Server, tmp_path: Path) -> None:

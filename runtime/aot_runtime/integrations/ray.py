@@ -16,6 +16,7 @@ import os
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from aot_runtime.errors import AotError, InvalidArgument
@@ -148,7 +149,7 @@ def application(
     """The application of one package, for `serve.run` or a Serve config file.
 
     Args:
-        path: The package, as every node finds it.
+        path: The package, as every node finds it; a relative one begins in this program's folder.
         name: The model's name, and the deployment's.
         device: None: "cuda" where the scale has a share of a GPU, else "cpu".
         scale: Replicas and what they are given.
@@ -173,7 +174,9 @@ def application(
     where = device or (GPU if wanted.gpus else HOST)
     threads = max(1, round(wanted.cpus))
     deployment = serve.deployment(**options)(Replica)
-    return deployment.bind(os.fspath(path), name, where, threads, max_batch_size, batch_wait_s)
+    # Replicas have other folders than this program.
+    place = str(Path(path).absolute())
+    return deployment.bind(place, name, where, threads, max_batch_size, batch_wait_s)
 
 
 class Client:

@@ -1,7 +1,8 @@
 """A local Ray of four workers answers 2,000 requests while one of them is killed.
 
-Run by test_ray.py in an environment with Ray: `python ray_cluster.py PACKAGE`, where the package
-is relu(x * w) of tests/kernels.py. Prints what it saw as JSON; fails on a wrong answer.
+Run by test_ray.py in an environment with Ray: `python ray_cluster.py PACKAGE PROCESS`, where the
+package is relu(x * w) of tests/kernels.py, and Ray is a child of the process. Prints what it saw
+as JSON; fails on a wrong answer.
 """
 
 from __future__ import annotations
@@ -28,7 +29,6 @@ WEIGHT = np.array([1.0, -2.0, 0.5, 3.0], np.float32)
 REQUESTS = 2000
 WORKERS = 4
 KILL_AT = 600
-STARTS = 4
 PATIENCE_S = 240
 """For what only takes long on a loaded machine: an answer, a process that starts."""
 
@@ -46,12 +46,13 @@ def parents() -> dict[int, int]:
 
 
 def replicas() -> list[int]:
-    """The processes of replicas that this program's Ray has started."""
+    """The processes of replicas that the test's Ray has started."""
     tree = parents()
+    head = int(sys.argv[2])
 
     def ours(process: int) -> bool:
         while process > 1:
-            if process == os.getpid():
+            if process == head:
                 return True
             process = tree.get(process, 0)
         return False
@@ -101,24 +102,8 @@ def check_http(port: int) -> None:
         assert status == 400 and answer["error"], answer
 
 
-def start_ray() -> None:
-    """Starts Ray, again where it ended itself.
-
-    Its raylet ends after 15 s in which its agent has not begun to answer ("Timed out waiting for
-    file …/metrics_agent_port"), which a loaded machine may need, and which no setting changes.
-    """
-    for left in reversed(range(STARTS)):
-        try:
-            ray.init(num_cpus=WORKERS, include_dashboard=False, log_to_driver=False)
-            return
-        except Exception as error:  # Ray raises this very class
-            if left == 0 or "timed out during startup" not in str(error):
-                raise
-            ray.shutdown()
-
-
 def main() -> None:
-    start_ray()
+    ray.init(log_to_driver=False)  # RAY_ADDRESS says which
     port = free_port()
     serve.start(http_options={"host": "127.0.0.1", "port": port})
     scale = Scale(replicas=WORKERS, cpus=1.0)

@@ -28,7 +28,7 @@ def test_its_server_answers_for_a_package(
         capture_output=True,
         text=True,
         check=False,
-        timeout=200,
+        timeout=600,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert "answered rightly" in done.stdout

@@ -4,27 +4,24 @@ from __future__ import annotations
 
 import importlib.util
 import json
-import os
 import shutil
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.blocks import blocks
+from tests.runtime.integrations.ray_head import Head, started
 
-RAY = {
-    "RAY_USAGE_STATS_ENABLED": "0",
-    "RAY_worker_niceness": "0",
-    "RAY_raylet_start_wait_time_s": "60",
-    "RAY_SERVE_PROXY_READY_CHECK_TIMEOUT_S": "100",
-    "RAY_SERVE_PROXY_HEALTH_CHECK_TIMEOUT_S": "100",
-}
-"""It tells nobody that it runs, and may take its time on a loaded machine.
+WORKERS = 4
 
-Workers are as nice as other processes: with Ray's own 15 they get a thirtieth of what others do,
-and four take minutes to start beside any other work."""
+
+@pytest.fixture(scope="module")
+def head(python_with: Callable[[str], Path]) -> Iterator[Head]:
+    """A Ray that both programs use."""
+    with started(python_with("ray").with_name("ray"), WORKERS) as found:
+        yield found
 
 
 @pytest.mark.skipif(importlib.util.find_spec("ray") is not None, reason="Ray is here")
@@ -35,7 +32,7 @@ def test_without_ray_the_error_says_what_to_install() -> None:
 
 @pytest.mark.slow
 def test_the_program_of_the_document_runs(
-    package: Path, python_with: Callable[[str], Path], tmp_path: Path
+    package: Path, python_with: Callable[[str], Path], head: Head, tmp_path: Path
 ) -> None:
     (program,) = (b for b in blocks("docs/integrations.md") if b.file == "serve_ray.py")
     (tmp_path / program.file).write_text(program.text)
@@ -43,7 +40,7 @@ def test_the_program_of_the_document_runs(
     done = subprocess.run(
         [python_with("ray"), program.file],
         cwd=tmp_path,
-        env={**os.environ, **RAY},
+        env=head.environment,
         capture_output=True,
         text=True,
         check=False,
@@ -55,12 +52,12 @@ def test_the_program_of_the_document_runs(
 
 @pytest.mark.slow
 def test_four_workers_answer_all_while_one_is_killed(
-    package: Path, python_with: Callable[[str], Path]
+    package: Path, python_with: Callable[[str], Path], head: Head
 ) -> None:
     program = Path(__file__).parent / "ray_cluster.py"
     done = subprocess.run(
-        [python_with("ray"), program, package],
-        env={**os.environ, **RAY},
+        [python_with("ray"), program, package, str(head.process)],
+        env=head.environment,
         capture_output=True,
         text=True,
         check=False,
