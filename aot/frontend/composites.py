@@ -302,6 +302,15 @@ def linspace(start: Any, end: Any, steps: Any, **given: Any) -> Any:
     return torch.where(2 * at < last + 1, near, far).to(dtype)
 
 
+def istft(x: Tensor, *args: Any, **given: Any) -> Any:
+    """As torch.istft of an open length, which torch takes for a constant: the first of all."""
+    length = given.pop("length", None)
+    if not isinstance(length, torch.SymInt) or args[7:]:
+        return NotImplemented
+    whole = torch.istft(x, *args, **given)
+    return whole[..., :length] if length <= whole.shape[-1] else NotImplemented
+
+
 def affine_grid(theta: Tensor, size: Any, align_corners: bool | None = None) -> Any:
     """As torch.nn.functional.affine_grid, of a grid whose size is open."""
     spatial = list(size[2:])
@@ -427,6 +436,7 @@ _OURS: Mapping[str, Callable[..., Any]] = {
     "unique_consecutive": unique_consecutive,
     "div": div,
     "linspace": linspace,
+    "istft": istft,
 }
 COMPOSITES: Mapping[Any, Callable[..., Any]] = {
     **{getattr(torch, name): ours for name, ours in _OURS.items()},

@@ -11,6 +11,7 @@ import torch
 from aot.frontend.complex_operators import COMPLEX
 from aot.frontend.composites import EXPORTED
 from aot.frontend.quantized import library_operators
+from aot.frontend.windows import windows
 from aot.lowering.families import rows
 
 TAKEN_APART = ("dist", "tril_indices", "triu_indices")
@@ -34,7 +35,7 @@ def decomposition_table() -> dict[Any, Any]:
     more = torch._decomp.get_decompositions(_defaults(TAKEN_APART))
     losses = torch._decomp.get_decompositions(_defaults(LOSSES))
     wide = {operator: _summed_exactly(own) for operator, own in losses.items()}
-    return {**kept, **more, **wide, **OURS, **_chunked(), **library_operators()}
+    return {**kept, **more, **wide, **OURS, **_chunked(), **windows(), **library_operators()}
 
 
 def _defaults(names: Sequence[str]) -> list[Any]:

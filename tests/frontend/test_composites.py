@@ -21,9 +21,15 @@ from tests.calls import Calls
 from tests.conformance.executors import interpret_lowered
 
 THETA = torch.arange(12.0).reshape(2, 2, 3)
+IDS, LAST = torch.tensor([5, 0, 1]), {"include_last_offset": True}
+WINDOW = torch.hann_window(8)
 TABLE = torch.arange(12.0).reshape(6, 2)
 ENDS = torch.tensor([0, 0, 1, 2, 4, 6])
 Q = torch.tensor([0.25, 0.75])
+
+
+def len_of(x: torch.Tensor) -> Any:
+    return x.shape[0]
 
 
 def _captured(function: Callable[..., Any], *args: torch.Tensor) -> Captured:
@@ -156,7 +162,7 @@ def test_a_quotient_of_sizes_is_a_size() -> None:
         (lambda x: F.affine_grid(THETA, [2, 1, x.shape[0], 3], align_corners=True), 1),
         (lambda x: F.affine_grid(THETA, [2, 1, 3, x.shape[0]], align_corners=False), 1),
         (lambda x: F.embedding_bag(x.long(), TABLE, ENDS[: x.shape[0]]), 1),
-        (lambda x: F.embedding_bag(x[1:].long(), TABLE, x.long(), include_last_offset=True), 2),
+        (lambda x: F.embedding_bag(IDS, TABLE, x.long() * 3 // (len_of(x) - 1), **LAST), 2),
         (lambda x: x[1:] - x[:-1], 2),
         (lambda x: x[1:].cumsum(0), 2),
     ],
@@ -169,3 +175,16 @@ def test_sizes_that_torch_fixes_are_open(call: Callable[..., Any], least: int) -
         x = torch.arange(float(n))
         (found,) = interpret_lowered(captured, (x,))
         np.testing.assert_allclose(found, call(x), 1e-6, 1e-6)
+
+
+def test_a_signal_back_from_a_transform_of_open_length() -> None:
+    def back(x: torch.Tensor) -> torch.Tensor:
+        y = torch.stft(x, 8, 2, window=WINDOW, return_complex=True)
+        return torch.istft(y, 8, 2, window=WINDOW, length=2 * (y.shape[-1] - 1))
+
+    spec = {"args": ({0: Dim("n", min=8, max=64)},)}
+    captured = capture_module(Calls(back), (torch.arange(20.0),), dynamic_shapes=spec)
+    for n in (8, 20, 33):
+        x = torch.arange(float(n))
+        (found,) = interpret_lowered(captured, (x,))
+        np.testing.assert_allclose(found, back(x), 1e-5, 1e-4)
