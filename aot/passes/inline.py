@@ -197,8 +197,8 @@ class _Choice:
         # The nest itself goes on computing the value for its other results.
         own = points if len(nest.stores) > 1 else 0
         repeats = (used.evaluations + own) / points
-        bends = machine.division_weight * _extrema(nodes)
-        if is_trivial(value) and (bends <= machine.cheap_weight or repeats <= _ONCE):
+        bent = _bent_loads(nodes)
+        if is_trivial(value) and (not bent or repeats <= _ONCE):
             return True, "a view or a constant costs nothing"
         if store.buffer in graph.results:
             return False, "it is a result of the model, so it is stored anyway"
@@ -219,7 +219,9 @@ class _Choice:
             )
         if repeats <= _ONCE:
             return True, "no element is evaluated twice"
-        weight = body_weight((value,)) + machine.division_weight * _divided_loads(nodes) + bends
+        weight = body_weight((value,)) + machine.division_weight * (
+            _divided_loads(nodes) + 2 * bent
+        )
         if is_dear((value,)):
             return False, f"a transcendental function would be evaluated {repeats:.1f} times"
         big = sum(hints.elements(graph.buffers[b].shape) * 2 >= points for b in sources)
@@ -247,10 +249,10 @@ def _in_turn(graph: LoopGraph, uses: Mapping[str, Uses]) -> frozenset[str]:
     return frozenset(found)
 
 
-def _extrema(nodes: Sequence[Node]) -> int:
-    """Minima and maxima in what loads are indexed by: their lanes lie anywhere."""
-    indices = [e for n in nodes if isinstance(n.attr, Access) for e in n.attr.index]
-    return sum(len(e.atoms(Minimum, Maximum)) for e in indices)
+def _bent_loads(nodes: Sequence[Node]) -> int:
+    """Loads with minima and maxima in their index, a comparison on either side: gathers."""
+    accesses = [n.attr for n in nodes if isinstance(n.attr, Access)]
+    return sum(any(e.has(Minimum, Maximum) for e in a.index) for a in accesses)
 
 
 def _divided_loads(nodes: Sequence[Node]) -> int:
