@@ -265,8 +265,9 @@ def read_guards(
 ) -> tuple[SizeRelation, ...]:
     """The guards of torch as relations; those that say nothing about sizes are left out.
 
-    Those that a size is neither 0 nor 1 are left out on purpose: torch writes them for its own
-    sake, and lowered code does not depend on that. The user's code does: `size_decisions`.
+    Those that sizes differ are left out on purpose: torch writes them for its own sake (that a size
+    is neither 0 nor 1), and lowered code does not depend on that. The user's code does:
+    `size_decisions`.
 
     Args:
         guards: torch's conditions, as Python text.
@@ -298,10 +299,24 @@ def read_guards(
 
 
 def _is_of_torchs(node: ast.Compare) -> bool:
-    """Whether it says of a whole number that it is not another one."""
-    (other,) = node.comparators
-    whole = isinstance(other, ast.Constant) and isinstance(other.value, int)
-    return whole and isinstance(node.ops[0], ast.NotEq)
+    """Whether it says of whole numbers that they differ."""
+    sides = (node.left, *node.comparators)
+    return isinstance(node.ops[0], ast.NotEq) and all(map(_is_whole, sides))
+
+
+def _is_whole(node: ast.expr) -> bool:
+    """Whether it is arithmetic of whole numbers, of what was rounded, too."""
+    if isinstance(node, ast.BinOp):
+        return not isinstance(node.op, ast.Div) and _is_whole(node.left) and _is_whole(node.right)
+    if isinstance(node, ast.UnaryOp):
+        return _is_whole(node.operand)
+    if isinstance(node, ast.Call):
+        named = ast.unparse(node.func)
+        rounded = named in ("math.trunc", "math.floor", "math.ceil")
+        return rounded or (named in _EXTREMA and all(map(_is_whole, node.args)))
+    return isinstance(node, ast.Subscript) or (
+        isinstance(node, ast.Constant) and isinstance(node.value, int)
+    )
 
 
 def _parts(condition: ast.expr) -> list[ast.expr]:
