@@ -35,7 +35,7 @@ from aot.frontend.failures import (
 )
 from aot.frontend.labels import wanted_sizes
 from aot.frontend.numerics import rounded_kinds
-from aot.frontend.open_dims import as_hints, traceable
+from aot.frontend.open_dims import as_hints, traceable, unasked_layouts
 from aot.frontend.open_math import open_math
 from aot.frontend.packed import PackedSequences
 from aot.frontend.places import UserCode, first_lines, places_of
@@ -215,6 +215,7 @@ def _traced(
             open_math(),
             asserted(learnt.checks or {}),
             without_graphs(),
+            unasked_layouts(),
             hearing() as decisions,
             given as plain,
         ):

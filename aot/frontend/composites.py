@@ -286,6 +286,53 @@ def div(x: Any, other: Any, *, rounding_mode: str | None = None) -> Any:
     return x // other
 
 
+def linspace(start: Any, end: Any, steps: Any, **given: Any) -> Any:
+    """As torch.linspace, of a number of steps that is open; torch takes it for a constant.
+
+    Counted from the nearer end, as torch's.
+    """
+    dtype = given.get("dtype") or torch.get_default_dtype()
+    ends = [x for x in (start, end) if isinstance(x, complex | Tensor)]
+    if not isinstance(steps, torch.SymInt) or ends or not dtype.is_floating_point:
+        return NotImplemented
+    at = _untyped.arange(steps, device=given.get("device")).double()
+    last = _untyped.full((), steps - 1, dtype=torch.float64, device=at.device)
+    width = (end - start) / last.clamp(min=1)
+    near, far = start + at * width, end - (last - at) * width
+    return torch.where(2 * at < last + 1, near, far).to(dtype)
+
+
+def istft(x: Tensor, *args: Any, **given: Any) -> Any:
+    """As torch.istft of an open length, which torch takes for a constant: the first of all."""
+    length = given.pop("length", None)
+    if not isinstance(length, torch.SymInt) or args[7:]:
+        return NotImplemented
+    whole = torch.istft(x, *args, **given)
+    return whole[..., :length] if length <= whole.shape[-1] else NotImplemented
+
+
+def affine_grid(theta: Tensor, size: Any, align_corners: bool | None = None) -> Any:
+    """As torch.nn.functional.affine_grid, of a grid whose size is open."""
+    spatial = list(size[2:])
+    if not any(isinstance(s, torch.SymInt) for s in spatial):
+        return NotImplemented
+    axes = [_places(s, bool(align_corners), theta) for s in spatial]
+    grid = torch.meshgrid(*axes, indexing="ij")
+    points = torch.stack([*reversed(grid), torch.ones_like(grid[0])], -1)
+    rows: Any = points.reshape(-1, len(spatial) + 1) @ theta.transpose(1, 2)
+    return rows.reshape(theta.shape[0], *spatial, len(spatial))
+
+
+def _places(count: Any, corners: bool, like: Tensor) -> Any:
+    """Of the points along an axis from -1 to 1, of which one alone is in the middle."""
+    given = {"dtype": like.dtype, "device": like.device}
+    is_open = isinstance(count, torch.SymInt)
+    places: Any = (linspace if is_open else _untyped.linspace)(-1, 1, count, **given)
+    if corners:
+        return places * _untyped.full((), count - 1, device=like.device).clamp(max=1)
+    return places * ((count - 1) / count)
+
+
 # ---- as many results as there are elements, or as these say ----
 
 
@@ -388,6 +435,8 @@ _OURS: Mapping[str, Callable[..., Any]] = {
     "poisson": poisson,
     "unique_consecutive": unique_consecutive,
     "div": div,
+    "linspace": linspace,
+    "istft": istft,
 }
 COMPOSITES: Mapping[Any, Callable[..., Any]] = {
     **{getattr(torch, name): ours for name, ours in _OURS.items()},
@@ -398,6 +447,7 @@ COMPOSITES: Mapping[Any, Callable[..., Any]] = {
     torch.nn.functional.ctc_loss: ctc_loss,
     torch.combinations: all_combinations,
     torch.nn.functional.one_hot: one_hot,
+    torch.nn.functional.affine_grid: affine_grid,
     torch.Tensor.__setitem__: set_item,
     **FAKE,
 }

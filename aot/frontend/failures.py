@@ -16,6 +16,7 @@ from aot.errors import AotError, DynamicShapeError, ExportError, InputMismatch
 from aot.frontend.guards import check_to_add
 from aot.frontend.labels import wanted_sizes
 from aot.frontend.places import failure_of, first_lines, is_users, place_of_error
+from aot.frontend.run_numbers import FIXED
 from aot.frontend.source import ModelSource
 from aot.frontend.structures import named_leaves, without_counterpart
 
@@ -59,6 +60,12 @@ _CAUSES = (
         "the model uses a number as a constant that it computes from the values of a tensor",
         "Sizes and numbers of arithmetic may stay numbers of the run. Repeat by torch.while_loop; "
         "give a number that never changes to the model as an int.",
+    ),
+    _Cause(
+        FIXED,
+        "the model uses a number as a constant that sizes determine",
+        "Functions of the module `math` by that name (math.sqrt), round, min and max let it stay a "
+        "number of the run; others want a whole number, or a tensor.",
     ),
     _Cause(
         r"item NYI for torch\.complex",
@@ -278,7 +285,8 @@ def _shape_advice(message: str) -> str:
     if "specialized it to be a constant" in message:
         return (
             "Make the dimension static. Where nothing in the model asks for this very size, some "
-            "size computed from it is 0 or 1 in the example, which torch fixes: use a larger one."
+            "size computed from it is 0 or 1 in the example, which torch fixes: use a larger one. "
+            "len(x) and range(n) make constants: write x.shape[0], torch.arange(n)."
         )
     if "generated guard" in message:
         return "Give the named dimensions the range that the guards allow: Dim(…, min=…, max=…)."

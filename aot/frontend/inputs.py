@@ -27,7 +27,6 @@ from aot.frontend.sizes import (
     find_dims,
     finite,
     holds,
-    labels_of,
     multiples_in,
     open_relations,
     read_guards,
@@ -37,8 +36,8 @@ from aot.frontend.sizes import (
 )
 from aot.frontend.small_sizes import runs_alike
 from aot.frontend.weights import advice_on, dtype_of, identity_of
-from aot.ir.tensors import Dim, Parameter, SizeRelation, Tree, ValueRef
-from aot.symbolic import Expr, Symbol, dim, row_major_strides
+from aot.ir.tensors import Dim, Parameter, SizeRelation, TensorType, Tree, ValueRef
+from aot.symbolic import Expr, Symbol, dim, is_int, row_major_strides
 
 Shape = tuple[Expr, ...]
 
@@ -170,6 +169,13 @@ def settle_sizes(
     return dims, open_relations(relations, dims)
 
 
+def _is_of_example(type_: TensorType) -> bool:
+    """Whether a stride is the example's, as it is a number and goes over a dynamic dimension."""
+    axes = list(zip(type_.shape, type_.strides, strict=True))
+    over = [stride for size, stride in axes if not is_int(size) and is_int(stride)]
+    return any(is_int(stride) and any(int(stride) > int(s) for s in over) for _, stride in axes)
+
+
 @dataclass(frozen=True)
 class _Settling:
     """The inputs' sizes as the context's `sizes` translates them at the time of each call.
@@ -196,7 +202,7 @@ class _Settling:
         known = {symbol for shape in shapes for size in shape for symbol in size.free_symbols}
         for name in inputs:
             type_ = ops.types[name]
-            if any(not stride.free_symbols <= known for stride in type_.strides):
+            if any(not s.free_symbols <= known for s in type_.strides) or _is_of_example(type_):
                 # Strides that no size determines vary by themselves: any are copied to dense ones.
                 ops.declare(name, replace(type_, strides=row_major_strides(type_.shape)))
         return shapes
@@ -232,7 +238,7 @@ class _Settling:
         self, dims: Sequence[Dim], decisions: Iterable[SizeDecision]
     ) -> tuple[SizeRelation, ...]:
         """What torch and the user's code decided on sizes."""
-        guards = read_guards(self.captured.guards, self.by_path(), labels_of(dims))
+        guards = read_guards(self.captured.guards, self.by_path(), dims)
         return (*guards, *self._relations_of(decisions, dims))
 
     def decisions(self, dims: Sequence[Dim]) -> tuple[SizeDecision, ...]:

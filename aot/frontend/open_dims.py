@@ -6,14 +6,47 @@ for all of a named dimension. Neither is a property of the model that the user h
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
 from typing import Any
+from unittest.mock import patch
 
 import torch
+from torch import _prims_common
 from torch.export import Dim
+from torch.fx.experimental import proxy_tensor
 from torch.utils import _pytree as pytree
 
 from aot.frontend.labels import InputAxis
+
+
+def _is_contiguous(own: Callable[..., bool], x: Any, *args: Any, **kwargs: Any) -> bool:
+    """torch's function, which first asks an open number of elements whether it is below 2."""
+    if isinstance(x.numel(), int):
+        return own(x, *args, **kwargs)
+    is_told: bool = _common.check_contiguous_sizes_strides(x.shape, x.stride(), *args, **kwargs)
+    return is_told
+
+
+@contextmanager
+def unasked_layouts() -> Iterator[None]:
+    """Inside of it, torch does not ask how few elements a result has, to say how it lies in memory.
+
+    It fixes the answer, so that `x[1:]` of 2 elements would be refused.
+    """
+    asked = partial(_is_contiguous, _common.is_contiguous)
+    noted = partial(_tracer._extract_tensor_metadata, include_contiguity=False)
+    with (
+        patch.object(_common, "is_contiguous", asked),
+        patch.object(_tracer, "_extract_tensor_metadata", noted),
+    ):
+        yield
+
+
+_common: Any = _prims_common
+_tracer: Any = proxy_tensor
+"""Modules of torch, for functions of them that have no types."""
 
 TRACED = 2
 """The least size that torch.export does not treat as a constant."""

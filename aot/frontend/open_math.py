@@ -1,21 +1,30 @@
 """Functions of the module `math` of numbers that sizes, or tensors' values, determine.
 
 `math.log(x.shape[1])` makes a plain number of the example's size, and torch then takes the size for
-a constant. While a model is traced, these functions let torch's symbolic numbers through.
+a constant. While a model is traced, these functions let torch's symbolic numbers through. What is
+rounded to a whole number is computed in a run and read where it has no form of whole numbers alone:
+`int(math.log2(x.shape[1]))` is a size that the model computes.
 """
 
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
 import torch
 
+from aot.frontend.scaled_sizes import translate
+from aot.frontend.sizes import finite
+
 _untyped: Any = torch
 """torch, for functions of it that have no types."""
+
+_TORCH = str(Path(torch.__file__).parent)
 
 _NAMES = (
     *("exp", "expm1", "log", "log1p", "log2", "log10", "erf"),
@@ -44,11 +53,48 @@ def _through(name: str, own: Callable[..., Any]) -> Callable[..., Any]:
     return function
 
 
+_ROUNDING = {"__trunc__": "trunc", "__floor__": "floor", "__ceil__": "ceil", "__round__": "round"}
+"""What `int`, `math`'s functions and `round` ask a number for -> torch's function."""
+
+
+def _whole(own: Callable[..., Any], name: str) -> Callable[..., Any]:
+    """A rounding of symbolic numbers: one of sizes alone stays that, others are read in a run."""
+
+    def rounded(x: torch.SymFloat, *digits: Any) -> Any:
+        found = own(x, *digits)
+        # torch rounds such numbers, too, while it works out what operators give.
+        is_torchs = sys._getframe(1).f_code.co_filename.startswith(_TORCH)
+        if is_torchs or not isinstance(found, torch.SymInt) or _is_of_sizes(found):
+            return found
+        value = _untyped.scalar_tensor(x, dtype=torch.float64)
+        return getattr(torch, name)(value).to(torch.int64).item()
+
+    return rounded
+
+
+def _is_of_sizes(number: torch.SymInt) -> bool:
+    """Whether it is integer arithmetic."""
+    try:
+        translate(number.node.expr, _greatest(number))
+    except ValueError:
+        return False
+    return True
+
+
+def _greatest(number: torch.SymInt) -> Callable[[Any], int | None]:
+    """What expressions over the sizes that a number is made of never exceed."""
+    environment = number.node.shape_env
+    return lambda part: finite(environment.bound_sympy(part).upper)
+
+
 @contextmanager
 def open_math() -> Iterator[None]:
-    """Inside of it, `math`'s functions let symbolic numbers through."""
+    """Inside of it, `math`'s functions, and roundings, let symbolic numbers through."""
     with ExitStack() as undo:
         for name in (*_NAMES, "sqrt"):
             own = getattr(math, name)
             undo.enter_context(patch.object(math, name, _through(name, own)))
+        for method, name in _ROUNDING.items():
+            own = getattr(torch.SymFloat, method)
+            undo.enter_context(patch.object(torch.SymFloat, method, _whole(own, name)))
         yield

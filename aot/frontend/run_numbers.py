@@ -2,18 +2,21 @@
 
 `int(lengths.max())` makes a plain number whatever it is given, which torch refuses to trace: what
 the tensor holds is known only when the model runs. Of a size, as in `float(x.shape[0])`, it makes a
-constant. In modules where that happened, these two names stand for classes that let torch's
-symbolic numbers through and are Python's own for all else.
+constant, without a word where the number is not a whole one, as in `int(0.3 * x.shape[0])`. In
+modules where that happened, these two names stand for classes that let torch's symbolic numbers
+through and are Python's own for all else.
 """
 
 from __future__ import annotations
 
+import math
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Any
+from unittest.mock import patch
 
 import torch
 
@@ -25,8 +28,11 @@ Namespace = dict[str, Any]
 _untyped: Any = torch
 """torch, for functions of it that have no types."""
 
-_SIGNS = ("Could not extract specialized integer", "Could not guard on data-dependent")
-"""What torch says of a number that is asked for its value: of a whole one, and of any other."""
+FIXED = "a number that sizes determine would be a constant"
+"""What is said where torch says nothing."""
+
+_SIGNS = ("Could not extract specialized integer", "Could not guard on data-dependent", FIXED)
+"""What is said of a number that is asked for its value."""
 
 
 class _Open(type):
@@ -44,8 +50,10 @@ class _Open(type):
         """The number, an open one where the argument is one."""
         if len(args) == 1 and not kwargs:
             value = _item(args[0], cls._own) if isinstance(args[0], torch.Tensor) else args[0]
+            if isinstance(value, torch.SymFloat) and cls._own is int:
+                return math.trunc(value)
             if isinstance(value, torch.SymInt | torch.SymFloat):
-                return _untyped.sym_int(value) if cls._own is int else _untyped.sym_float(value)
+                return value if cls._own is int else _untyped.sym_float(value)
             args = (value,)
         return cls._own(*args, **kwargs)
 
@@ -107,17 +115,46 @@ _LAYERS: Namespace = vars(torch.nn.modules.rnn)
 """Of torch's recurrent layers, which make a plain number of a packed batch's size."""
 
 
+_CONVERSIONS: Sequence[tuple[Any, str]] = (
+    (torch.SymInt, "__int__"),
+    (torch.SymFloat, "__int__"),
+    (torch.SymFloat, "__float__"),
+)
+
+
+def _refusing(own: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """A conversion to a plain number that raises where the user's code asks it of sizes.
+
+    torch itself says it of whole numbers; of those it does where the name `int` would not help.
+    """
+
+    def asked(x: Any) -> Any:
+        code, names = sys._getframe(1).f_code, sys._getframe(1).f_globals
+        helps = "int" in code.co_names and "int" not in names
+        is_told = helps or isinstance(x, torch.SymFloat)
+        if is_told and is_users(code.co_filename) and x.node.expr.free_symbols:
+            raise RuntimeError(f"{FIXED}: {x.node.expr}")
+        return own(x)
+
+    return asked
+
+
 @contextmanager
 def open_numbers(modules: Sequence[Namespace]) -> Iterator[None]:
     """Inside of it, `int` and `float` in these modules let numbers of the run through.
 
-    So they do in torch's own module of recurrent layers.
+    So they do in torch's own module of recurrent layers. Elsewhere they raise of numbers that sizes
+    determine.
     """
     every = (_LAYERS, *modules)
     for names in every:
         names.update(_OPEN)
     try:
-        yield
+        with ExitStack() as undo:
+            for kind, name in _CONVERSIONS:
+                own = getattr(kind, name)
+                undo.enter_context(patch.object(kind, name, _refusing(own)))
+            yield
     finally:
         for names in every:
             for name in _OPEN:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import ast
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from fractions import Fraction
 from typing import Any
 
 import torch
 
 from aot.frontend.open_dims import TRACED
+from aot.frontend.scaled_sizes import translate
+from aot.frontend.tried_guards import relation_of
 from aot.ir.tensors import Dim, SizeRelation, TensorType
 from aot.symbolic import (
     Expr,
@@ -22,7 +23,6 @@ from aot.symbolic import (
     Symbol,
     affine_coefficients,
     dim,
-    from_foreign,
     integer,
     is_int,
     substitute,
@@ -84,61 +84,12 @@ class SizeTranslator:
         if any(str(s) not in self._measured for s in unknown):
             raise ValueError(f"the size {foreign} depends on the values of a tensor")
         if foreign not in self._known:
-            renamed = substitute(translate(foreign), self._renamed)
+            renamed = substitute(translate(foreign, self._greatest), self._renamed)
             self._known[foreign] = self._ranges.simplify(renamed)
         return self._known[foreign]
 
-
-def translate(foreign: Any) -> Expr:
-    """An expression of torch in ours. Raises ValueError when there is none."""
-    return from_foreign(foreign, _truncated)
-
-
-_ROUNDED = {"TruncToInt": 1, "FloorToInt": 1, "CeilToInt": -1}
-"""Roundings of a quotient that is not negative: that of its negative, where it is -1, is down."""
-
-
-def _truncated(foreign: Any) -> Expr | None:
-    """A size that a scale factor made, as a floor division."""
-    sign = _ROUNDED.get(type(foreign).__name__)
-    if sign is None:
-        return None
-    found = _multiple(foreign.args[0])
-    if found is None:
-        return None
-    factor, inner = found
-    scaled = sign * factor.numerator * translate(inner)
-    return sign * FloorDiv(scaled, integer(factor.denominator))
-
-
-def _multiple(inner: Any) -> tuple[Fraction, Any] | None:
-    """(f, x) for f * ToFloat(x), or x / n, with a simple fraction f, x >= 0.
-
-    Floats like 2.5 or 0.5 are exact; others (0.3) are taken when they are close to a fraction of
-    small terms, but only exact ones are equal for every size, so the rest is refused. A quotient of
-    whole numbers rounds to no other whole number below 2^52.
-
-    Raises:
-        ValueError: The factor is no simple fraction.
-    """
-    factors = inner.args if type(inner).__name__ == "Mul" else (inner,)
-    numbers = [f for f in factors if f.is_number]
-    casts = [f for f in factors if type(f).__name__ in ("ToFloat", "IntTrueDiv")]
-    if len(casts) != 1 or len(numbers) + 1 != len(factors):
-        return None
-    (cast,) = casts
-    scale = Fraction(1)
-    if type(cast).__name__ == "IntTrueDiv":
-        if numbers or not cast.args[1].is_Integer:
-            return None
-        scale /= int(cast.args[1])
-    for number in numbers:
-        scale *= Fraction(float(number))
-    if not numbers:
-        return scale, cast.args[0]
-    if scale.denominator > 2**20:
-        raise ValueError(f"the size {inner} is not a simple fraction of an input size")
-    return scale, cast.args[0]
+    def _greatest(self, foreign: Any) -> int | None:
+        return self._ranges.greatest(substitute(translate(foreign), self._renamed))
 
 
 @dataclass(frozen=True)
@@ -310,36 +261,62 @@ _RELATIONS: Mapping[type[ast.cmpop], tuple[str, bool]] = {
 
 
 def read_guards(
-    guards: Iterable[str], sizes: InputSizes, labels: Mapping[Symbol, Expr]
+    guards: Iterable[str], sizes: InputSizes, dims: Sequence[Dim]
 ) -> tuple[SizeRelation, ...]:
-    """The guards of torch as relations; those that say nothing about integers' order are left out.
+    """The guards of torch as relations; those that say nothing about sizes are left out.
 
-    `!=` guards are left out on purpose: torch writes them where it decided that a size is neither 0
-    nor 1, and lowered code does not depend on that. The user's code does: `size_decisions`.
+    Those that sizes differ are left out on purpose: torch writes them for its own sake (that a size
+    is neither 0 nor 1), and lowered code does not depend on that. The user's code does:
+    `size_decisions`.
 
     Args:
         guards: torch's conditions, as Python text.
         sizes: What they call sizes of inputs.
-        labels: What messages call them.
+        dims: Those, with their ranges.
+
+    Raises:
+        ValueError: One of numbers that are no whole ones holds for some of several sizes only.
     """
     found: list[SizeRelation] = []
+    labels, reader = labels_of(dims), _Guard(sizes)
     for node in (part for text in guards for part in _parts(ast.parse(text, mode="eval").body)):
-        if not isinstance(node, ast.Compare) or len(node.ops) != 1:
+        if not isinstance(node, ast.Compare) or len(node.ops) != 1 or _is_of_torchs(node):
+            continue
+        try:
+            left, right = reader.expr(node.left), reader.expr(node.comparators[0])
+        except ValueError:
+            found += relation_of(node, reader.expr, dims, labels)
             continue
         relation = _RELATIONS.get(type(node.ops[0]))
         if relation is None:
             continue
-        reader = _Guard(sizes)
-        try:
-            left, right = reader.expr(node.left), reader.expr(node.comparators[0])
-        except ValueError:
-            continue  # about floats or other inputs: not a relation over sizes
         if relation[1]:
             left, right = right, left
         shown = [to_text(substitute(side, labels)) for side in (left, right)]
         message = f"the model needs {shown[0]} {relation[0]} {shown[1]}"
         found.append(SizeRelation(left, relation[0], right, message))
     return tuple(found)
+
+
+def _is_of_torchs(node: ast.Compare) -> bool:
+    """Whether it says of whole numbers that they differ."""
+    sides = (node.left, *node.comparators)
+    return isinstance(node.ops[0], ast.NotEq) and all(map(_is_whole, sides))
+
+
+def _is_whole(node: ast.expr) -> bool:
+    """Whether it is arithmetic of whole numbers, of what was rounded, too."""
+    if isinstance(node, ast.BinOp):
+        return not isinstance(node.op, ast.Div) and _is_whole(node.left) and _is_whole(node.right)
+    if isinstance(node, ast.UnaryOp):
+        return _is_whole(node.operand)
+    if isinstance(node, ast.Call):
+        named = ast.unparse(node.func)
+        rounded = named in ("math.trunc", "math.floor", "math.ceil")
+        return rounded or (named in _EXTREMA and all(map(_is_whole, node.args)))
+    return isinstance(node, ast.Subscript) or (
+        isinstance(node, ast.Constant) and isinstance(node.value, int)
+    )
 
 
 def _parts(condition: ast.expr) -> list[ast.expr]:

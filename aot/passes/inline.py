@@ -2,7 +2,9 @@
 
 Views, constants and other trivial bodies are always inlined, also into the views of template calls.
 Pointwise producers are inlined when that saves memory traffic without repeating work: see
-`_Choice`. Reductions, scatters and template calls always keep their buffers.
+`_Choice`. Reductions, scatters and template calls always keep their buffers. So do views that bend
+(a padding by reflection) and are read again and again, as windows read them: what bends is
+gathered, lane by lane.
 """
 
 from __future__ import annotations
@@ -33,10 +35,24 @@ from aot.ir.scalar import (
 from aot.ir.templates.base import LoopOp, TemplateCall
 from aot.passes.compose import Inlined, compose_views
 from aot.passes.dead_code import remove_dead_code
-from aot.symbolic import Expr, FloorDiv, Modulo, Symbol, product, substitute
+from aot.symbolic import (
+    Expr,
+    FloorDiv,
+    Maximum,
+    Minimum,
+    Modulo,
+    Symbol,
+    affine_coefficients,
+    is_int,
+    product,
+    substitute,
+)
 
 MAX_PIECES = 8
 """Concatenations of more pieces keep their conditions (see schedule/index_set_splitting.py)."""
+
+_ONCE = 1.01
+"""Evaluations of each element that count as one."""
 
 MAX_NODES = 400
 """Bodies larger than this are not grown further."""
@@ -66,7 +82,7 @@ def inline_producers(graph: LoopGraph, machine: Machine) -> LoopGraph:
         for op in graph.ops
         if isinstance(op, TemplateCall)
     }
-    choice = _Choice(graph, hints, machine, from_template)
+    choice = _Choice(graph, hints, machine, from_template, _in_turn(graph, uses))
     inlined: dict[str, Inlined] = {}
     ops: list[LoopOp] = []
     decisions: list[Decision] = []
@@ -162,20 +178,27 @@ def _eligible(nest: LoopNest, store: Store) -> bool:
 class _Choice:
     """Decides which producers are inlined.
 
-    `from_template`: points of what template calls write, by buffer.
+    `from_template`: points of what template calls write, by buffer. `in_turn`: nests that are every
+    so many elements of a buffer, for template calls.
     """
 
     graph: LoopGraph
     hints: Hints
     machine: Machine
     from_template: Mapping[str, int]
+    in_turn: frozenset[str]
 
     def verdict(self, nest: LoopNest, store: Store, used: Uses) -> tuple[bool, str]:
         """Whether a producer is inlined into all nests that read it, and why."""
         graph, hints, machine = self.graph, self.hints, self.machine
         value = store.value
         nodes = postorder((value,))
-        if is_trivial(value):
+        points = max(1, hints.volume(nest.axes))
+        # The nest itself goes on computing the value for its other results.
+        own = points if len(nest.stores) > 1 else 0
+        repeats = (used.evaluations + own) / points
+        bent = _bent_loads(nodes)
+        if is_trivial(value) and (not bent or repeats <= _ONCE):
             return True, "a view or a constant costs nothing"
         if store.buffer in graph.results:
             return False, "it is a result of the model, so it is stored anyway"
@@ -183,10 +206,8 @@ class _Choice:
             return False, "a template call reads it, so it is stored anyway"
         if len(nodes) > MAX_NODES:
             return False, f"its body has {len(nodes)} operations"
-        points = max(1, hints.volume(nest.axes))
-        # The nest itself goes on computing the value for its other results.
-        own = points if len(nest.stores) > 1 else 0
-        repeats = (used.evaluations + own) / points
+        if len(used.nests) > 1 and self.in_turn.issuperset(used.nests):
+            return False, "a template call reads its elements in turn, so it is stored once"
         sources = {n.attr.buffer for n in nodes if isinstance(n.attr, Access)}
         covers = any(self.from_template.get(b) == hints.volume(nest.axes) for b in sources)
         if covers and not _same_space(graph, used, nest):
@@ -196,9 +217,11 @@ class _Choice:
                 False,
                 "a transcendental function would be evaluated where its guard does not hold",
             )
-        if repeats <= 1.01:
+        if repeats <= _ONCE:
             return True, "no element is evaluated twice"
-        weight = body_weight((value,)) + machine.division_weight * _divided_loads(nodes)
+        weight = body_weight((value,)) + machine.division_weight * (
+            _divided_loads(nodes) + 2 * bent
+        )
         if is_dear((value,)):
             return False, f"a transcendental function would be evaluated {repeats:.1f} times"
         big = sum(hints.elements(graph.buffers[b].shape) * 2 >= points for b in sources)
@@ -208,6 +231,28 @@ class _Choice:
         if big > 1:
             return False, f"its users would read {big} buffers in place of one"
         return True, f"repeating {weight} cheap operations beats storing it"
+
+
+def _in_turn(graph: LoopGraph, uses: Mapping[str, Uses]) -> frozenset[str]:
+    """Nests that are every so many elements of a buffer, which template calls alone read."""
+    found = []
+    for op in graph.ops:
+        if isinstance(op, TemplateCall) or len(op.stores) != 1 or not _eligible(op, op.stores[0]):
+            continue
+        (store,) = op.stores
+        used, load = uses.get(store.buffer, Uses()), store.value.attr
+        if not isinstance(load, Access) or not used.templates or used.nests:
+            continue
+        steps = [affine_coefficients(e, [a.symbol for a in op.axes]) for e in load.index]
+        if any(c and any(is_int(k) and int(k) > 1 for k in c[0]) for c in steps):
+            found.append(op.name)
+    return frozenset(found)
+
+
+def _bent_loads(nodes: Sequence[Node]) -> int:
+    """Loads with minima and maxima in their index, a comparison on either side: gathers."""
+    accesses = [n.attr for n in nodes if isinstance(n.attr, Access)]
+    return sum(any(e.has(Minimum, Maximum) for e in a.index) for a in accesses)
 
 
 def _divided_loads(nodes: Sequence[Node]) -> int:

@@ -67,6 +67,7 @@ def _triangles(a: torch.Tensor, b: torch.Tensor) -> list[torch.Tensor]:
     return [
         linalg.solve_triangular(t, b, upper=True),
         linalg.solve_triangular(t.mT, b, upper=False),
+        linalg.solve_triangular(t, b, upper=False),
         linalg.solve_triangular(t, b.mT, upper=False, left=False),
         linalg.solve_triangular(t / 99.0, b, upper=True, unitriangular=True),
         linalg.solve_triangular(_first(t), b, upper=True),

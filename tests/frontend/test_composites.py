@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from torch.export import Dim
+from torch.nn import functional as F
 
 from aot.errors import AotError
 from aot.frontend.capture import Captured, capture_file, capture_module
@@ -18,7 +20,16 @@ from aot.ir.tensors import Assertion
 from tests.calls import Calls
 from tests.conformance.executors import interpret_lowered
 
+THETA = torch.arange(12.0).reshape(2, 2, 3)
+IDS, LAST = torch.tensor([5, 0, 1]), {"include_last_offset": True}
+WINDOW = torch.hann_window(8)
+TABLE = torch.arange(12.0).reshape(6, 2)
+ENDS = torch.tensor([0, 0, 1, 2, 4, 6])
 Q = torch.tensor([0.25, 0.75])
+
+
+def len_of(x: torch.Tensor) -> Any:
+    return x.shape[0]
 
 
 def _captured(function: Callable[..., Any], *args: torch.Tensor) -> Captured:
@@ -141,3 +152,39 @@ def test_a_quotient_of_sizes_is_a_size() -> None:
     x = torch.arange(15.0).reshape(5, 3)
     (found,) = interpret_lowered(captured, (x,))
     np.testing.assert_array_equal(found, halves(x))
+
+
+@pytest.mark.parametrize(
+    ("call", "least"),
+    [
+        (lambda x: torch.linspace(-1, 1, x.shape[0]), 1),
+        (lambda x: torch.linspace(0.1, x.shape[0] - 1, steps=x.shape[0]).double(), 1),
+        (lambda x: F.affine_grid(THETA, [2, 1, x.shape[0], 3], align_corners=True), 1),
+        (lambda x: F.affine_grid(THETA, [2, 1, 3, x.shape[0]], align_corners=False), 1),
+        (lambda x: F.embedding_bag(x.long(), TABLE, ENDS[: x.shape[0]]), 1),
+        (lambda x: F.embedding_bag(IDS, TABLE, x.long() * 3 // (len_of(x) - 1), **LAST), 2),
+        (lambda x: x[1:] - x[:-1], 2),
+        (lambda x: x[1:].cumsum(0), 2),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:Since version 1.3.0:UserWarning")
+def test_sizes_that_torch_fixes_are_open(call: Callable[..., Any], least: int) -> None:
+    spec = {"args": ({0: Dim("n", min=least, max=6)},)}
+    captured = capture_module(Calls(call), (torch.arange(4.0),), dynamic_shapes=spec)
+    for n in range(least, 7):
+        x = torch.arange(float(n))
+        (found,) = interpret_lowered(captured, (x,))
+        np.testing.assert_allclose(found, call(x), 1e-6, 1e-6)
+
+
+def test_a_signal_back_from_a_transform_of_open_length() -> None:
+    def back(x: torch.Tensor) -> torch.Tensor:
+        y = torch.stft(x, 8, 2, window=WINDOW, return_complex=True)
+        return torch.istft(y, 8, 2, window=WINDOW, length=2 * (y.shape[-1] - 1))
+
+    spec = {"args": ({0: Dim("n", min=8, max=64)},)}
+    captured = capture_module(Calls(back), (torch.arange(20.0),), dynamic_shapes=spec)
+    for n in (8, 20, 33):
+        x = torch.arange(float(n))
+        (found,) = interpret_lowered(captured, (x,))
+        np.testing.assert_allclose(found, back(x), 1e-5, 1e-4)

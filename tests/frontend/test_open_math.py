@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import aot_runtime
 import pytest
@@ -12,7 +14,10 @@ from torch.export import Dim
 from torch.testing import assert_close
 
 import aot
+from aot.frontend.capture import capture_module
 from aot.frontend.open_math import open_math
+from tests.calls import Calls
+from tests.conformance.executors import interpret_lowered
 from tests.settings import level
 
 
@@ -61,3 +66,24 @@ def test_they_are_maths_own_for_all_else() -> None:
         with pytest.raises(ValueError, match=r"math domain|positive"):
             math.log(-1)
     assert math.log is own
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda n: int(math.log2(n)),
+        lambda n: math.ceil(math.log2(n)),
+        lambda n: int(math.log(n, 2)),
+        lambda n: int(n**0.5),
+        lambda n: math.floor(math.sqrt(n)),
+        lambda n: round(math.sqrt(n)),
+        lambda n: round(n * 0.7),
+    ],
+)
+def test_what_is_rounded_may_be_a_size(function: Callable[[Any], Any]) -> None:
+    model = Calls(lambda x: x.new_ones(function(x.shape[0]), 2))
+    spec = {"args": ({0: Dim("n", min=1, max=5000)},)}
+    captured = capture_module(model, (torch.ones(37, 1),), dynamic_shapes=spec)
+    for n in (1, 2, 3, 4, 15, 16, 17, 24, 25, 1023, 1024, 4095, 4096, 5000):
+        (found,) = interpret_lowered(captured, (torch.ones(n, 1),))
+        assert found.shape[0] == function(n), n

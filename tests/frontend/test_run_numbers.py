@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from pathlib import Path
 from typing import Any
@@ -9,11 +10,15 @@ from typing import Any
 import aot_runtime
 import pytest
 import torch
+from torch.export import Dim
 from torch.testing import assert_close
 
 import aot
+from aot.errors import ExportError
+from aot.frontend.capture import capture_module
 from aot.frontend.run_numbers import asks_for_number, open_numbers
 from tests.calls import Calls
+from tests.conformance.executors import interpret_lowered
 from tests.settings import level
 
 
@@ -52,3 +57,29 @@ def test_open_names_are_pythons_own_for_all_else() -> None:
 def test_other_failures_ask_for_no_number() -> None:
     assert asks_for_number(RuntimeError("Could not extract specialized integer")) is None
     assert asks_for_number(ValueError("no such thing")) is None
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: x * float(x.shape[0] * 0.5),
+        lambda x: x * int(x.shape[0] // 3),
+        lambda x: x[: int(0.8 * x.shape[0])],
+    ],
+)
+def test_numbers_of_sizes_follow_the_sizes(function: Any) -> None:
+    spec = {"args": ({0: Dim("n", min=4, max=100)},)}
+    captured = capture_module(Calls(function), (torch.randn(37, 3),), dynamic_shapes=spec)
+    for n in (4, 38, 100):
+        x = torch.randn(n, 3)
+        (found,) = interpret_lowered(captured, (x,))
+        assert_close(torch.from_numpy(found), function(x))
+
+
+def test_numbers_that_must_be_constants_are_refused() -> None:
+    def function(x: torch.Tensor) -> torch.Tensor:
+        return x * math.hypot(x.shape[0] * 0.5, 3.0)
+
+    spec = {"args": ({0: Dim("n", min=4, max=100)},)}
+    with pytest.raises(ExportError, match="a number as a constant that sizes determine"):
+        capture_module(Calls(function), (torch.randn(37, 3),), dynamic_shapes=spec)

@@ -10,7 +10,7 @@ from aot.ir.dtypes import FLOAT32, INT64
 from aot.ir.scalar import Access, index_value, loads, unary
 from aot.lowering.builder import GraphBuilder, Tensor
 from aot.passes.inline import inline_producers
-from aot.symbolic import as_expr
+from aot.symbolic import Maximum, as_expr
 from tests.passes.parts import nests
 from tests.schedule.graphs import (
     BATCH,
@@ -113,3 +113,30 @@ def test_gather_at_known_positions_needs_no_check() -> None:
     (read,) = loads(nest.roots)
     assert not read.args
     check_same(graph, inlined)
+
+
+def _mirrored(builder: GraphBuilder, x: Tensor) -> Tensor:
+    """Two more elements before and behind x, by reflection."""
+    last = x.shape[0] - 1
+
+    def point(at):
+        k = Maximum(at[0] - 2, 2 - at[0])
+        return x.load((last - Maximum(last - k, k - last),))
+
+    return builder.pointwise((x.shape[0] + 4,), FLOAT32, point)
+
+
+def test_bent_views_that_windows_read_are_stored() -> None:
+    def windows(builder: GraphBuilder, x: Tensor) -> Sequence[Tensor]:
+        padded = _mirrored(builder, x)
+        shape = (as_expr(20), as_expr(5))
+        return [builder.pointwise(shape, FLOAT32, lambda at: padded.load((at[0] + at[1],)))]
+
+    def once(builder: GraphBuilder, x: Tensor) -> Sequence[Tensor]:
+        return [unary_op("neg", _mirrored(builder, x))]
+
+    for body, count in ((windows, 2), (once, 1)):
+        graph = make_graph(body, {"x": (20,)})
+        inlined = inline_producers(graph, DEVICE)
+        assert len(inlined.ops) == count
+        check_same(graph, inlined)

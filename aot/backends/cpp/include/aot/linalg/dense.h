@@ -53,9 +53,7 @@ struct ComplexDense {
   static constexpr int kParts = 2;
   T *re, *im;
   int64_t ld;
-  AOT_INLINE Complex<T> get(int64_t i, int64_t j) const {
-    return {re[i * ld + j], im[i * ld + j]};
-  }
+  AOT_INLINE Complex<T> get(int64_t i, int64_t j) const { return {re[i * ld + j], im[i * ld + j]}; }
   AOT_INLINE void set(int64_t i, int64_t j, Complex<T> v) const {
     re[i * ld + j] = v.re;
     im[i * ld + j] = v.im;
@@ -87,17 +85,32 @@ AOT_INLINE Complex<Vec<T, W>> spread(Complex<T> v) {
   return {Vec<T, W>(v.re), Vec<T, W>(v.im)};
 }
 
+// Whether neighbours of a row are nearer than those of a column.
+template <class T>
+AOT_INLINE bool is_by_rows(Seen<T> a) {
+  return a.col <= a.row;
+}
+template <class T, bool OTHER>
+AOT_INLINE bool is_by_rows(ComplexSeen<T, OTHER> a) {
+  return is_by_rows(a.re);
+}
+
+// A matrix at a place, part beside part in rows of `wide` numbers.
+template <class M>
+M dense_at(typename M::Element* at, int64_t wide) {
+  if constexpr (M::kParts == 2) {
+    return {at, at + wide, 2 * wide};
+  } else {
+    return {at, wide};
+  }
+}
+
 // Room for a matrix, of any numbers; rows that products may read beyond their end.
 template <class M>
 M take_dense(int64_t rows, int64_t columns, Room& room) {
   using T = typename M::Element;
-  const int64_t wide = leading(columns), ld = M::kParts * wide;
-  T* const at = room.take<T>(rows * ld);
-  if constexpr (M::kParts == 2) {
-    return {at, at + wide, ld};
-  } else {
-    return {at, ld};
-  }
+  const int64_t wide = leading(columns);
+  return dense_at<M>(room.take<T>(rows * M::kParts * wide), wide);
 }
 
 template <class T>

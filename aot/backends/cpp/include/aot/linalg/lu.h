@@ -258,7 +258,8 @@ struct Lu : Finished {
   }
 };
 
-// Record: the determinant, its sign (of a complex one its direction), and the logarithm of its size.
+// Record: the determinant, its sign (of a complex one its direction), and the logarithm of its
+// size.
 template <class Cfg>
 struct Determinant : Finished {
   using T = typename Cfg::A;
@@ -461,9 +462,23 @@ struct SolveTriangular : Finished {
 
   template <class Args>
   static void one(const Args& p, int64_t matrix, T* record, Room room) {
-    const auto x = take_dense<typename Args::Whole>(p.n, p.r, room);
-    copy_in(p.operand_b(matrix), p.n, p.r, x);
-    solve_triangle<Shape>(p.operand_a(matrix), p.n, x, p.r, room);
+    using M = typename Args::Whole;
+    const auto t = p.operand_a(matrix);
+    const auto b = p.operand_b(matrix);
+    if (p.r <= kFew && is_by_rows(t)) {
+      const M x = dense_at<M>(room.take<T>(p.n * M::kParts * kFew), kFew);
+      for (int64_t i = 0; i < p.n; ++i) {
+        for (int64_t j = 0; j < kFew; ++j) {
+          x.set(i, j, j < p.r ? b.get(i, j) : Real<typename M::Number>::number(T(0)));
+        }
+      }
+      solve_few<Shape>(t, p.n, x);
+      copy_out(x, p.n, p.r, record);
+      return;
+    }
+    const M x = take_dense<M>(p.n, p.r, room);
+    copy_in(b, p.n, p.r, x);
+    solve_triangle<Shape>(t, p.n, x, p.r, room);
     copy_out(x, p.n, p.r, record);
   }
 };

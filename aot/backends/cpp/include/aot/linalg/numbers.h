@@ -1,5 +1,5 @@
-// Complex numbers of scalars and of vectors, and what algorithms ask numbers of either kind, so that
-// each is written once for real and for complex matrices.
+// Complex numbers of scalars and of vectors, and what algorithms ask numbers of either kind, so
+// that each is written once for real and for complex matrices.
 #ifndef AOT_LINALG_NUMBERS_H_
 #define AOT_LINALG_NUMBERS_H_
 
@@ -104,6 +104,14 @@ AOT_INLINE T rough_size(T a) {
   return abs(a);
 }
 
+// c + a b
+template <class V>
+AOT_INLINE V more_product(V a, V b, V c) {
+  return fma(a, b, c);
+}
+AOT_INLINE float more_product(float a, float b, float c) { return c + a * b; }
+AOT_INLINE double more_product(double a, double b, double c) { return c + a * b; }
+
 // c - a b
 template <class V>
 AOT_INLINE V less_product(V a, V b, V c) {
@@ -113,7 +121,7 @@ AOT_INLINE float less_product(float a, float b, float c) { return c - a * b; }
 AOT_INLINE double less_product(double a, double b, double c) { return c - a * b; }
 template <class T>
 AOT_INLINE Complex<T> less_product(Complex<T> a, Complex<T> b, Complex<T> c) {
-  return {less_product(a.re, b.re, less_product(-a.im, b.im, c.re)),
+  return {less_product(a.re, b.re, more_product(a.im, b.im, c.re)),
           less_product(a.re, b.im, less_product(a.im, b.re, c.im))};
 }
 

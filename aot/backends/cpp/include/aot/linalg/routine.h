@@ -86,7 +86,7 @@ struct RoutineArgs {
 // several streams at once are more than hardware guesses.
 template <bool LOWER = false, class T>
 AOT_INLINE void fetch(Seen<T> first, int64_t batch, int64_t count, int64_t rows, int64_t columns) {
-  constexpr int64_t kLine = 64 / int64_t(sizeof(T)), kMost = 8192 / int64_t(sizeof(T));
+  constexpr int64_t kLine = 64 / int64_t(sizeof(T)), kMost = 32768 / int64_t(sizeof(T));
   const int64_t wide = columns * first.col;
   if (first.col < 1 || first.col > 2 || batch == 0 || count * rows * wide > kMost) return;
   const bool dense = !LOWER && first.row == wide;

@@ -36,6 +36,41 @@ void solve_block(A t, int64_t n, M x, int64_t columns) {
   }
 }
 
+// Columns up to which unknowns are found row by row, T read once where it lies and not copied.
+inline constexpr int64_t kFew = 4;
+
+// Unknowns `step` to `step + R - 1`, of rows of kFew.
+template <class Shape, int R, class A, class M>
+AOT_INLINE void solve_few_rows(A t, int64_t n, M x, int64_t step) {
+  using N = typename M::Number;
+  constexpr int W = int(kFew);
+  using V = decltype(x.template wide<W>(0, 0));
+  const auto row = [=](int64_t k) { return Shape::kUpper ? n - 1 - k : k; };
+  V sum[R];
+  AOT_UNROLL for (int r = 0; r < R; ++r) sum[r] = x.template wide<W>(row(step + r), 0);
+  for (int64_t k = 0; k < step; ++k) {
+    const V known = x.template wide<W>(row(k), 0);
+    AOT_UNROLL for (int r = 0; r < R; ++r) {
+      sum[r] = less_product(spread<W>(N(t.get(row(step + r), row(k)))), known, sum[r]);
+    }
+  }
+  AOT_UNROLL for (int r = 0; r < R; ++r) {
+    const int64_t i = row(step + r);
+    AOT_UNROLL for (int k = 0; k < r; ++k) {
+      sum[r] = less_product(spread<W>(N(t.get(i, row(step + k)))), sum[k], sum[r]);
+    }
+    if constexpr (!Shape::kUnit) sum[r] = Divisor<V>(spread<W>(N(t.get(i, i))))(sum[r]);
+    x.template set_wide<W>(i, 0, sum[r]);
+  }
+}
+template <class Shape, class A, class M>
+void solve_few(A t, int64_t n, M x) {
+  constexpr int kSums = M::kParts == 1 ? 8 : 6;  // as many as hide how long a product takes
+  int64_t step = 0;
+  for (; step + kSums <= n; step += kSums) solve_few_rows<Shape, kSums>(t, n, x, step);
+  for (; step < n; ++step) solve_few_rows<Shape, 1>(t, n, x, step);
+}
+
 // Halves, so that nearly all of it is products; x has whole panels and ends with zeros.
 template <class Shape, class A, class M>
 void solve_triangle(A t, int64_t n, M x, int64_t columns, Room room) {
@@ -78,9 +113,7 @@ AOT_INLINE void solve_rows(M t, int64_t n, M x, int64_t step, int64_t c) {
     const int64_t i = row(step + r);
     AOT_UNROLL for (int k = 0; k < r; ++k) {
       const N by = t.get(i, row(step + k));
-      AOT_UNROLL for (int q = 0; q < C; ++q) {
-        sum[r][q] = less_product(by, sum[k][q], sum[r][q]);
-      }
+      AOT_UNROLL for (int q = 0; q < C; ++q) { sum[r][q] = less_product(by, sum[k][q], sum[r][q]); }
     }
     if constexpr (!Shape::kUnit) {
       const Divisor<N> by(t.get(i, i));
