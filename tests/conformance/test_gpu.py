@@ -10,6 +10,8 @@ import torch
 from aot.errors import WRONGLY_TRACED, UnsupportedOperators
 from tests.conformance.executors import GPU, executor_named
 from tests.conformance.harness import Row, run_row
+from tests.conformance.linalg_rows import GENERAL
+from tests.conformance.linalg_rows import ROWS as LINALG
 from tests.conformance.opinfo.outcome import CRASH, OK, WRONG
 from tests.conformance.opinfo.running import run_cases
 from tests.conformance.opinfo.samples import pairs, spread
@@ -39,6 +41,13 @@ def test_row_matches_eager(row: Row) -> None:
         if WRONGLY_TRACED in str(error):
             pytest.skip(f"{row.name}: torch {torch.__version__} traces a wrong type")
         raise
+    assert not problems, "\n".join(problems)
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("row", [r for r in LINALG if r not in GENERAL], ids=lambda row: row.name)
+def test_linear_algebra_matches_eager(row: Row) -> None:
+    problems = run_row(row, executor_named(GPU))
     assert not problems, "\n".join(problems)
 
 
