@@ -62,6 +62,9 @@ class Body(Scoped[Value]):
         self._pieces: dict[str, tuple[dict[Node, Value], dict[Symbol, str]]] = {}
         self.guards: Mapping[Node, Guard] = {}
         """The selections that are written with branches, which a whole tile takes or does not."""
+        self.wide_stores = False
+        """Offsets of stores have 64 bits: the compiler then exchanges the narrow ones that they come
+        from among threads, and no pointers, whose halves the assembler of CUDA 12.8 mixes up."""
         self.policy = ""
         """What caches do with what varies along all dimensions: "evict_last" or "evict_first"."""
 
@@ -400,6 +403,7 @@ class Body(Scoped[Value]):
         if store.mode == "mul":
             self._multiply(store.buffer, text, stored, mask or "True", whole)
             return
+        text = f"({text}).to(tl.int64)" if self.wide_stores and dims else text
         address = self._address(store.buffer, text, dims, whole)
         masked = f", mask={mask}" if masks else ""
         if not store.conflicts:

@@ -45,7 +45,8 @@ _EXACT_STAGES = 3
 216: 42 us, with four blocks 45, with five 48)."""
 
 _GATHERED = 1.04
-"""What flat blocks of halves take beside others (14400 x 488 of 4536: 152 us, 147 of a step more)."""
+"""What flat blocks of halves take beside others (14400 x 488 of 4536: 152 us in 71 steps, others
+147 in 72)."""
 
 PARTS = (2, 3, 4, 6, 8)
 """That input channels may be cut into."""
@@ -286,8 +287,8 @@ def microseconds(size: ConvSize, tile: ConvTile, gpu: Gpu) -> float:
     each = 64 if _fills_vectors(size) else 16
     gather = tile.rows * tile.depth / each if tile.flat else 0
     resident = max(1, min(16 // tile.warps, gpu.shared_bytes // (tile.stages * read)))
-    busy = share * turns * max(multiply + _TURN, read / bandwidth, gather)
-    busy *= _GATHERED if tile.flat and size.dtype.itemsize == 2 else 1
+    gathered = _GATHERED if tile.flat and size.dtype.itemsize == 2 else 1.0
+    busy = gathered * share * turns * max(multiply + _TURN, read / bandwidth, gather)
     alone = max(_STEP, _LATENCY / (tile.stages - 1))
     if _is_exact(size, gpu):
         least, each = _ALONE

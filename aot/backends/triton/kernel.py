@@ -19,10 +19,10 @@ from aot.backends.triton.gpu import Gpu
 from aot.backends.triton.helpers import definitions, gluon_imports
 from aot.backends.triton.online import find_online
 from aot.backends.triton.reduction import Accumulator, reductions_of, store_reduced
+from aot.backends.triton.shared_reads import SharedReads
 from aot.backends.triton.short_reduction import ShortBody, emit_stage
 from aot.backends.triton.short_tile import ShortTile, short_tile
 from aot.backends.triton.text import Writer, index_text, pointer_type
-from aot.backends.triton.shared_reads import SharedReads
 from aot.backends.triton.tiling import Piece, PointTile, RowTile, point_tile, row_tile
 from aot.ir.hints import Hints
 from aot.ir.kernel_facts import argument_buffers, index_exprs

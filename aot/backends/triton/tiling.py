@@ -27,9 +27,10 @@ of float64 took 0.8 of the time so on an H200."""
 
 NEAR_ROWS = (1 << 16, 1 << 19)
 NEAR_POINTS, NEAR_WARPS = 16384, 32
-"""Bytes of rows, from and up to, that are walked again by programs which fill a multiprocessor each,
-of so many points a turn: what so few rows have read is in the second-level cache still. Softmax of
-512 rows of 131,072 on an H200: 187 us of 205 in float32, 90 of 112 in bfloat16."""
+"""Bytes of rows, from and up to, that are walked again by programs which fill a multiprocessor
+each, of so many points a turn: what so few rows have read is in the second-level cache still.
+Softmax of 512 rows of 131,072 on an H200: 176 us, before 202, in bfloat16 91, before 108; layer
+norms of 65,536 in bfloat16 74, before 116."""
 
 TILE_POINTS = 4096
 """Points of a tile of several short rows."""
