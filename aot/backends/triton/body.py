@@ -63,8 +63,8 @@ class Body(Scoped[Value]):
         self.guards: Mapping[Node, Guard] = {}
         """The selections that are written with branches, which a whole tile takes or does not."""
         self.wide_stores = False
-        """Offsets of stores have 64 bits: the compiler then exchanges the narrow ones that they come
-        from among threads, and no pointers, whose halves the assembler of CUDA 12.8 mixes up."""
+        """Offsets of stores have 64 bits: the compiler then exchanges what they come from among
+        threads, and no pointers, whose halves the assembler of CUDA 12.8 mixes up."""
         self.policy = ""
         """What caches do with what varies along all dimensions: "evict_last" or "evict_first"."""
 

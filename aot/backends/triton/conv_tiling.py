@@ -291,8 +291,8 @@ def microseconds(size: ConvSize, tile: ConvTile, gpu: Gpu) -> float:
     busy = gathered * share * turns * max(multiply + _TURN, read / bandwidth, gather)
     alone = max(_STEP, _LATENCY / (tile.stages - 1))
     if _is_exact(size, gpu):
-        least, each = _ALONE
-        alone = least + each * tile.rows * tile.columns
+        least, result = _ALONE
+        alone = least + result * tile.rows * tile.columns
     waiting = -(-share // resident) * turns * alone
     stored = share * tile.rows * tile.columns * 2 * size.dtype.itemsize / bandwidth
     return (max(busy, waiting) + stored + _FILL) / _CYCLES

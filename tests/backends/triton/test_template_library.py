@@ -17,7 +17,7 @@ from aot.errors import UnsupportedOperators
 from aot.ir.dtypes import FLOAT32, FLOAT64
 from aot.ir.hints import hints_of
 from aot.ir.templates.library import LibraryCall
-from tests.backends.triton.templates import captured, check_close, kernels_of, machine_code
+from tests.backends.triton.templates import captured, check_close, emitted, kernels_of, machine_code
 from tests.conformance.executors import interpret_triton
 from tests.launches import calls_of
 from tests.settings import seeded
