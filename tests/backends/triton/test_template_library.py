@@ -130,7 +130,7 @@ def test_offsets_of_what_is_stored_have_64_bits() -> None:
     """Else threads exchange pointers: batches of 2 x 2 were written to wrong addresses."""
     source = emitted(captured(torch.linalg.svdvals, (torch.empty(10000, 2, 2),)))
     stores = [x for x in source.functions[0].text.splitlines() if "tl.store(" in x]
-    assert stores and all(".to(tl.int64), (values)" in line for line in stores)
+    assert stores and all(".to(tl.int64)), (values)" in line for line in stores)
 
 
 def test_small_matrices_share_a_program() -> None:
