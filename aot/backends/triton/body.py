@@ -66,6 +66,11 @@ class Body(Scoped[Value]):
         self._pieces: dict[str, tuple[dict[Node, Value], dict[Symbol, str]]] = {}
         self.guards: Mapping[Node, Guard] = {}
         """The selections that are written with branches, which a whole tile takes or does not."""
+        self.wide_stores = False
+        """Offsets of stores have 64 bits: the compiler then exchanges what they come from among
+        threads, and no pointers, whose halves the assembler of CUDA 12.8 mixes up."""
+        self.policy = ""
+        """What caches do with what varies along all dimensions: "evict_last" or "evict_first"."""
 
     def wait(self) -> None:
         """Lets the next launch start, and waits for those before: only weights are read sooner."""
@@ -309,8 +314,8 @@ class Body(Scoped[Value]):
         if guard is not None:
             masks.append(guard.text)
         address = self._offset_from(pointer, text, dims, whole)
-        loaded = f"tl.load({address}{self._mask_argument(masks, whole)})"
-        return Value(loaded, self.context.buffers[buffer].dtype, whole)
+        more = self._mask_argument(masks, whole) + self._policy_argument(dims)
+        return Value(f"tl.load({address}{more})", self.context.buffers[buffer].dtype, whole)
 
     def _hoisted(self, offset: Expr, pointer: str) -> tuple[Expr, str]:
         varying = [s for s in offset.free_symbols if s in self._axes]
@@ -332,6 +337,11 @@ class Body(Scoped[Value]):
             return pointer if offset == "0" else f"{pointer} + ({offset})"
         spread = f"tl.zeros({self.shape(whole)}, {self.context.index_type})"
         return f"{pointer} + ({offset}) + {spread}"
+
+    def _policy_argument(self, dims: frozenset[str]) -> str:
+        return (
+            f", eviction_policy='{self.policy}'" if self.policy and len(dims) == self.rank else ""
+        )
 
     def _mask_argument(self, masks: list[str], dims: frozenset[str]) -> str:
         if not masks:
@@ -398,9 +408,11 @@ class Body(Scoped[Value]):
         if store.mode == "mul":
             self._multiply(store.buffer, text, stored, mask or "True", whole)
             return
+        text = f"({text}).to(tl.int64)" if self.wide_stores and dims else text
         address = self._address(store.buffer, text, dims, whole)
         masked = f", mask={mask}" if masks else ""
         if not store.conflicts:
+            masked += self._policy_argument(dims)
             self.writer.line(f"tl.store({address}, {stored}{masked})")
             return
         if (store.mode, dtype.name) not in ATOMICS:

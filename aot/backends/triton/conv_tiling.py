@@ -35,11 +35,24 @@ _FAR_BYTES = 28
 """Bytes a cycle from the second-level cache to one multiprocessor: alone, and if all read."""
 
 
+_ALONE = (640, 0.2)
+"""The same of exact float32, 32 deep: cycles, and for each result. Three products wait for each
+other, and these for halves of digits that go back to shared memory (289 x 304 of 6800: 64 x 64 took
+1440, 64 x 32 1040, 32 x 32 1060)."""
+
+_EXACT_STAGES = 3
+"""Of exact float32: with fewer blocks in flight a multiprocessor holds more programs (84050 x 40 of
+216: 42 us, with four blocks 45, with five 48)."""
+
+_GATHERED = 1.04
+"""What flat blocks of halves take beside others (14400 x 488 of 4536: 152 us in 71 steps, others
+147 in 72)."""
+
 PARTS = (2, 3, 4, 6, 8)
 """That input channels may be cut into."""
 
-_PART_VECTOR = 8
-"""Channels that parts are multiples of."""
+_PART_BYTES = 16
+"""That channels of a part are multiples of."""
 
 _WORTH = 0.85
 """Of the whole's time, which parts must not take: the model errs by so much."""
@@ -117,21 +130,30 @@ _SINGLE = (
 
 _TF32 = tuple((rows, columns, warps, rate // 2) for rows, columns, warps, rate in _HALF)
 _DIGITS = (
-    (128, 128, 8, 175),
-    (128, 64, 4, 175),
-    (64, 128, 4, 175),
-    (64, 64, 4, 160),
+    (128, 128, 8, 165),
+    (64, 64, 4, 210),
     (128, 32, 4, 130),
-    (64, 32, 4, 110),
-    (32, 64, 4, 100),
-    (128, 16, 4, 80),
-    (32, 32, 4, 70),
-    (64, 16, 4, 60),
-    (32, 16, 4, 45),
+    (64, 32, 4, 210),
+    (32, 64, 4, 160),
+    (128, 16, 4, 90),
+    (32, 32, 4, 130),
+    (64, 16, 4, 210),
+    (32, 16, 4, 100),
     (16, 32, 4, 45),
     (16, 16, 2, 30),
 )
-"""Of float32 as products of halves of its digits: as products have it (dot_tiling.py)."""
+"""Of float32 as products of halves of its digits, beside `_TURN`: fitted to 70 times of eight
+convolutions on an H200. 128 x 64 took more than twice as long as 64 x 64."""
+
+_DIGITS_APART = (
+    (64, 32, 2, 100),
+    (32, 32, 2, 110),
+    (64, 16, 2, 90),
+    (32, 16, 2, 90),
+    (16, 16, 2, 30),
+)
+"""Of channels that do not fill vectors: with two warps both halves stay in registers (32768 x 29
+of 489: 36 us, with four warps 116)."""
 
 _DOUBLE = (
     (128, 64, 8, 90),
@@ -164,8 +186,14 @@ def _blocks(size: ConvSize, gpu: Gpu) -> _Blocks:
         return _Blocks(_TF32, (64, 32, 16))
     if not gpu.splits_floats:
         return _Blocks(_SINGLE, (32, 16))
+    tiles = _DIGITS if not size.last or _fills_vectors(size) else _DIGITS_APART
     # Tensor cores that read registers alone have both halves of the digits there: more spills.
-    return _Blocks(_DIGITS, (32, 16) if gpu.async_dots else (16,))
+    return _Blocks(tiles, (32, 16) if gpu.async_dots else (16,))
+
+
+def _fills_vectors(size: ConvSize) -> bool:
+    """True where each pixel's channels are whole vectors."""
+    return size.last and size.channels * size.dtype.itemsize % 16 == 0
 
 
 def conv_tile(size: ConvSize, gpu: Gpu) -> ConvTile:
@@ -188,7 +216,7 @@ def channel_parts(size: ConvSize, gpu: Gpu) -> int:
 
     found = {1: best(size) * _WORTH}
     for parts in PARTS:
-        if size.channels % (parts * _PART_VECTOR) == 0:
+        if size.channels * size.dtype.itemsize % (parts * _PART_BYTES) == 0:
             cut = replace(size, groups=parts, channels=size.channels // parts)
             moved = 2 * parts * size.rows * size.columns * max(4, size.dtype.itemsize)
             found[parts] = best(cut) + moved / _MEMORY + _LAUNCH
@@ -214,15 +242,21 @@ def candidates(size: ConvSize, gpu: Gpu) -> Iterator[ConvTile]:
             for flat in (False, True) if size.last else (True,):
                 tile = ConvTile(rows, columns, depth, warps, 2, flat)
                 fit = _fits(tile, size, gpu)
+                most = _EXACT_STAGES if _is_exact(size, gpu) else 5
                 if fit >= 2:
-                    yield replace(tile, stages=max(2, min(5, fit, steps(size, tile) + 1)))
+                    yield replace(tile, stages=max(2, min(most, fit, steps(size, tile) + 1)))
+
+
+def _is_exact(size: ConvSize, gpu: Gpu) -> bool:
+    """True of float32 whose products are those of halves of its digits."""
+    return size.dtype.itemsize == 4 and gpu.splits_floats and not size.rounded
 
 
 def _fits(tile: ConvTile, size: ConvSize, gpu: Gpu) -> int:
     """Blocks in flight that shared memory holds."""
     each = (tile.rows + tile.columns) * tile.depth * size.dtype.itemsize
     room = gpu.shared_bytes - _RESERVED
-    if size.dtype.itemsize == 4 and gpu.splits_floats and not size.rounded:
+    if _is_exact(size, gpu):
         room -= 2 * tile.columns * tile.depth * size.dtype.itemsize  # both halves of the digits
     return room // each
 
@@ -250,10 +284,15 @@ def microseconds(size: ConvSize, tile: ConvTile, gpu: Gpu) -> float:
         _NEAR_BYTES, _FAR_BYTES * gpu.multiprocessors / min(programs, gpu.multiprocessors)
     )
     # Every pair of tap and channel has an address and a mask of its own in a flat block.
-    vectors = size.last and size.channels * size.dtype.itemsize % 16 == 0
-    gather = tile.rows * tile.depth / (64 if vectors else 16) if tile.flat else 0
+    each = 64 if _fills_vectors(size) else 16
+    gather = tile.rows * tile.depth / each if tile.flat else 0
     resident = max(1, min(16 // tile.warps, gpu.shared_bytes // (tile.stages * read)))
-    busy = share * turns * max(multiply + _TURN, read / bandwidth, gather)
-    waiting = -(-share // resident) * turns * max(_STEP, _LATENCY / (tile.stages - 1))
+    gathered = _GATHERED if tile.flat and size.dtype.itemsize == 2 else 1.0
+    busy = gathered * share * turns * max(multiply + _TURN, read / bandwidth, gather)
+    alone = max(_STEP, _LATENCY / (tile.stages - 1))
+    if _is_exact(size, gpu):
+        least, result = _ALONE
+        alone = least + result * tile.rows * tile.columns
+    waiting = -(-share // resident) * turns * alone
     stored = share * tile.rows * tile.columns * 2 * size.dtype.itemsize / bandwidth
     return (max(busy, waiting) + stored + _FILL) / _CYCLES

@@ -19,10 +19,11 @@ from aot.backends.triton.gpu import Gpu
 from aot.backends.triton.helpers import definitions, gluon_imports
 from aot.backends.triton.online import find_online
 from aot.backends.triton.reduction import Accumulator, reductions_of, store_reduced
+from aot.backends.triton.shared_reads import SharedReads
 from aot.backends.triton.short_reduction import ShortBody, emit_stage
 from aot.backends.triton.short_tile import ShortTile, short_tile
 from aot.backends.triton.text import Writer, index_text, pointer_type
-from aot.backends.triton.tiling import Piece, RowTile, point_tile, row_tile
+from aot.backends.triton.tiling import Piece, PointTile, RowTile, point_tile, row_tile
 from aot.ir.hints import Hints
 from aot.ir.kernel_facts import argument_buffers, index_exprs
 from aot.ir.kernels import FusedKernel, KernelGraph, NestKernel, Stage
@@ -165,6 +166,8 @@ def _emit_points(
     body.guards = guards
     program = program_id(context)
     programs: Expr = integer(1)
+    if tile.shared is not None:
+        return _emit_shared(kernel, body, tile, tile.shared)
     if tile.turns > 1:
         (dim,) = tile.dims
         whole = dim.block * tile.turns
@@ -188,6 +191,25 @@ def _emit_points(
         body.open_dim(columns, f"{program} % ({text}) * {columns.block}")
         programs = product((ceil_div(rows.points, rows.block), across))
     _store_points(body, kernel)
+    return finish(kernel, body, line_grid(programs), tile.options)
+
+
+def _emit_shared(
+    kernel: NestKernel, body: Body, tile: PointTile, shared: SharedReads
+) -> EmittedKernel:
+    """Points of an axis one after the other, behind what they read alike."""
+    (dim,), axis, program = tile.dims, shared.axis, program_id(body.context)
+    across = ceil_div(dim.points, dim.block)
+    text = index_text(across, body.context.names)
+    body.open_dim(dim, f"{program} % ({text}) * {dim.block}")
+    for node in shared.reads:
+        body.value(node)
+    turn = body.fresh("turn")
+    with body.loop(f"for {turn} in tl.static_range({shared.turns})"):
+        first = f"{program} // ({text}) * {shared.turns}"
+        body.name_axis(axis.symbol, f"({first} + {turn})", None)
+        _store_points(body, kernel)
+    programs = product((across, ceil_div(axis.extent, shared.turns)))
     return finish(kernel, body, line_grid(programs), tile.options)
 
 
@@ -236,6 +258,9 @@ def _emit_rows(kernel: NestKernel, context: KernelContext, tile: RowTile) -> Emi
             continue
         columns = tile.columns[tuple(a.extent for a in stage.order)]
         looped = columns.name in tile.looped
+        if tile.near:
+            last = stage is kernel.stages[-1]
+            body.policy = "evict_first" if last else "evict_last"
         online = find_online(stage, following) if looped else None
         if online is not None:
             online.emit(body, rows, columns)

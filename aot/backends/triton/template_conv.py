@@ -15,7 +15,7 @@ from aot.backends.triton.conv_tiling import ConvSize, ConvTile, conv_tile
 from aot.backends.triton.conv_walk import VECTOR, Convolution, ConvWalk, take_apart
 from aot.backends.triton.dot import finish_tile, precision, sums_type
 from aot.backends.triton.gpu import Gpu
-from aot.backends.triton.hooks import Hooks, in_tuple, places
+from aot.backends.triton.hooks import Hooks, in_tuple
 from aot.backends.triton.kernel import EmittedKernel, line_grid, program_id
 from aot.backends.triton.tiling import WARP, power_above
 from aot.ir.hints import Hints
@@ -91,10 +91,11 @@ def _emit_product(conv: Convolution, tile: ConvTile, gpu: Gpu) -> EmittedKernel:
     down = ceil_div(product([a.extent for a in conv.positions]), tile.rows)
     across = ceil_div(conv.outputs, tile.columns)
     blocks = ceil_div(conv.inputs, tile.depth)
-    place = places(conv.context, product((down, across)) if conv.groups > 1 else None)
+    # Counted by one number, programs of a group would be below a constant, and the assembler then
+    # packs their arithmetic in pairs of 16 bits: 128 x 64 of float32 read outside of its operands.
     arguments = {
-        "program": place["program"],
-        "group": place["batch"],
+        "program": program_id(conv.context),
+        "group": _group(conv),
         "across": conv.text(across),
         "end": conv.text(conv.depth if tile.flat else product((*conv.taps, blocks))),
         "ROWS": str(tile.rows),
@@ -105,10 +106,17 @@ def _emit_product(conv: Convolution, tile: ConvTile, gpu: Gpu) -> EmittedKernel:
         "X_ROUNDED": str("x" in conv.call.prepared),
         "W_ROUNDED": str("w" in conv.call.prepared),
     }
-    grid = line_grid(product((integer(conv.groups), down, across)))
+    grid = (product((down, across)), integer(conv.groups), integer(1))
     options = {"num_warps": tile.warps, "num_stages": tile.stages}
     hooks = _product_hooks(conv, tile)
     return hooks.emit(conv.kernel, "conv_product", arguments, grid, options, early=False)
+
+
+def _group(conv: Convolution) -> str:
+    """The text of the number of a program's group."""
+    if conv.groups == 1:
+        return "0"
+    return "tl.program_id(1)" + (".to(tl.int64)" if conv.context.wide else "")
 
 
 def _product_hooks(conv: Convolution, tile: ConvTile) -> Hooks:
@@ -166,8 +174,25 @@ def _take_channels(body: Body, conv: Convolution, tile: ConvTile, *, through: bo
     """A dimension of one group's channels; `through`: the index then counts through all groups."""
     axes = (Axis(conv.channel.symbol, conv.outputs),)
     body.take_dim(TileDim("n", axes, tile.columns, 1))
+    phases = _phases_together(conv)
+    if phases > 1:
+        whole = ceil_div(conv.outputs, phases)
+        body.writer.line(f"n = n % {phases} * ({conv.text(whole)}) + n // {phases}")
     if through and conv.groups > 1:
         body.writer.line(f"n = n + group * ({conv.text(conv.outputs)})")
+
+
+def _phases_together(conv: Convolution) -> int:
+    """Phases of a transposed convolution that are neighbours among a tile's columns; 1: none.
+
+    They are where what is stored has channels further apart than places: a channel's phases lie
+    side by side there, and go to memory in whole sectors together. Weights have to lie so that each
+    output is read by itself.
+    """
+    phases = conv.call.phases or 1
+    stored = [conv.context.buffers[name].strides for name in conv.kernel.writes]
+    apart = all(strides and len(strides) > 1 and strides[1] != 1 for strides in stored)
+    return phases if apart and conv.w.strides[0] != 1 else 1
 
 
 def _add_lanes(walk: ConvWalk, address: str, lanes: str, stride: Expr, tile: ConvTile) -> None:

@@ -162,6 +162,7 @@ def emit_library(
     with hooks.function("finish", "m", "n", "values") as body:
         body.take_dim(TileDim("m", (batch,), tile.matrices, 0, width="m.shape[0]"))
         body.take_dim(TileDim("n", (column,), 1, 0, scattered=True, width="n.shape[0]"))
+        body.wide_stores = True
         finish_tile(body, kernel, "values", frozenset(("m", "n")))
     arguments = {
         "program": program_id(context),

@@ -320,9 +320,7 @@ class _ConvParts:
         size = ConvSize(
             depth.rows, depth.columns, 1, depth.taps, depth.channels, dtype, last, depth.rounded
         )
-        # One of the exact ones that were cut gave wrong numbers on an H200: see ADR 0103.
-        exact = dtype == FLOAT32 and not depth.rounded
-        return channel_parts(size, self.gpu) if last and not exact else 1
+        return channel_parts(size, self.gpu) if last else 1
 
 
 @dataclass(frozen=True)

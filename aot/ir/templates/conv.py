@@ -34,11 +34,13 @@ from aot.symbolic import (
     var,
 )
 
-ROUNDED_FLOPS, ROUNDED_CHANNELS, ROUNDED_TAPS = 2e9, 15, 216
-"""Of 2640 random convolutions of float32 on an H200 whose rounding to TF32 was allowed, eager
-(cuDNN, torch 2.11) did not round 220: 159 of the 730 with fewer operations, or with groups of fewer
-input channels, or transposed with so many taps, and 61 of the others, which nothing tells from
-their neighbours. Exact products of these 730 cost little: memory takes the time, or eager more."""
+ROUNDED_FLOPS, SPREAD_FLOPS = 2e9, 3e9
+ROUNDED_CHANNELS, ROUNDED_PAIRS, ROUNDED_TAPS, ROUNDED_PHASES = 15, 1152, 216, 27
+"""Of 3161 random convolutions of float32 on an H200 whose rounding to TF32 was allowed, eager
+(cuDNN, torch 2.11) did not round 237: 208 of the 1166 with fewer operations (`SPREAD_FLOPS` are
+those of groups and of phases), with groups of fewer input channels or of so few pairs of channels,
+or transposed with so many taps or phases, and 29 of the others, which nothing tells from their
+neighbours. Exact products of these 1166 cost little: memory takes the time, or eager more."""
 
 
 @dataclass(frozen=True)
@@ -160,13 +162,18 @@ class Conv(TemplateCall):
         return np.concatenate(parts, axis=1)
 
     def is_rounded_by_eager(self, hints: Hints) -> bool:
-        """Not small ones, nor groups of few channels, nor transposed ones of large kernels.
+        """Not small ones, nor small groups, nor transposed ones of many taps or phases.
 
         cuDNN computes many of these in float32.
         """
-        few = self.groups > 1 and hints.value(self.w.axes[1].extent) < ROUNDED_CHANNELS
-        taps = hints.volume(self.w.axes[2:]) * (self.phases or 0)
-        return not few and taps < ROUNDED_TAPS and hints.value(self.flops()) >= ROUNDED_FLOPS
+        phases, inputs = self.phases or 0, hints.value(self.w.axes[1].extent)
+        pairs = inputs * hints.value(self.w.axes[0].extent) // self.groups
+        few = self.groups > 1 and (inputs < ROUNDED_CHANNELS or pairs <= ROUNDED_PAIRS)
+        taps = hints.volume(self.w.axes[2:]) * phases
+        if few or taps >= ROUNDED_TAPS or phases >= ROUNDED_PHASES:
+            return False
+        least = SPREAD_FLOPS if self.groups > 1 or phases else ROUNDED_FLOPS
+        return hints.value(self.flops()) >= least
 
     def flops(self) -> Expr:
         """A multiplication and an addition for each output, tap and channel of a group."""

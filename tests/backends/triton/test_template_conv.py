@@ -21,6 +21,7 @@ from aot.backends.triton.compile import compile_kernels
 from aot.backends.triton.conv_tiling import (
     ConvSize,
     candidates,
+    channel_parts,
     conv_tile,
     problem,
     steps,
@@ -282,7 +283,7 @@ def test_odd_channels_of_groups_have_zeros_behind_them() -> None:
 
 
 @pytest.mark.parametrize("last", [True, False])
-@pytest.mark.parametrize("dtype", [HALF, torch.bfloat16])
+@pytest.mark.parametrize("dtype", [HALF, torch.bfloat16, torch.float32])
 def test_deep_convolutions_of_few_results_are_groups_of_channels(
     last: bool, dtype: torch.dtype
 ) -> None:
@@ -310,6 +311,24 @@ def test_outputs_that_would_lie_apart_are_copied_in_tiles() -> None:
         assert len(emitted(Model(conv), half(1, 16, side, side).contiguous()).launches) >= launches
         last = emitted(Model(conv.to(memory_format=torch.channels_last)), half(1, 16, side, side))
         assert len(last.launches) == 1
+
+
+@pytest.mark.parametrize("last", [True, False])
+def test_phases_that_lie_side_by_side_are_neighbours_of_a_tile(last: bool) -> None:
+    """Nine phases of 12 outputs, where a channel's places lie together; else a phase's channels."""
+    conv = nn.ConvTranspose2d(16, 12, 3, stride=3).to(HALF)
+    module = Model(conv.to(memory_format=torch.channels_last) if last else conv)
+    x = tensor(2, 16, 5, 6, dtype=HALF, last=last)
+    captured = capture_module(module, (x,))
+    text = emitted(module, x).functions[-1].text
+    assert ("n % 9 * (12) + n // 9" in text) != last
+    check(captured, module, (x,))
+
+
+def test_a_group_is_a_number_of_the_grid() -> None:
+    source = emitted(model(32, 64, 3, HALF, groups=2), tensor(1, 32, 9, 9, dtype=HALF, last=True))
+    assert "group=tl.program_id(1)," in source.functions[-1].text
+    assert source.launches[-1].grid.y == 2
 
 
 def test_where_few_channels_end() -> None:
@@ -512,6 +531,20 @@ def test_large_convolutions_take_large_blocks() -> None:
 def test_steps_are_deep_where_there_are_many() -> None:
     conv = ConvSize(110592, 64, 1, 27, 464, BFLOAT16, last=True)
     assert conv_tile(conv, GPUS["sm_90"]).depth >= 64
+
+
+def test_exact_products_take_blocks_whose_digits_registers_hold() -> None:
+    """Several programs on a multiprocessor; two warps where channels are read one by one."""
+    tile = conv_tile(ConvSize(84050, 40, 1, 1, 216, FLOAT32, last=True), GPUS["sm_90"])
+    assert (tile.rows, tile.columns, tile.stages) == (64, 64, 3)
+    apart = conv_tile(ConvSize(32768, 29, 1, 1, 489, FLOAT32, last=True), GPUS["sm_90"])
+    assert apart.warps == 2
+
+
+def test_depths_of_exact_products_are_cut_where_the_device_is_idle() -> None:
+    deep = ConvSize(4096, 64, 1, 27, 128, FLOAT32, last=True)
+    assert channel_parts(deep, GPUS["sm_90"]) > 1
+    assert channel_parts(replace(deep, rows=1 << 18), GPUS["sm_90"]) == 1
 
 
 def test_what_was_measured_goes_first() -> None:

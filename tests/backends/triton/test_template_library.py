@@ -17,7 +17,7 @@ from aot.errors import UnsupportedOperators
 from aot.ir.dtypes import FLOAT32, FLOAT64
 from aot.ir.hints import hints_of
 from aot.ir.templates.library import LibraryCall
-from tests.backends.triton.templates import captured, check_close, kernels_of, machine_code
+from tests.backends.triton.templates import captured, check_close, emitted, kernels_of, machine_code
 from tests.conformance.executors import interpret_triton
 from tests.launches import calls_of
 from tests.settings import seeded
@@ -124,6 +124,13 @@ def tile(count: int, size: int, function: Callable[..., Any]) -> Any:
     (call,) = calls_of(kernels_of(captured(function, (normal(count, size, size),))))
     assert isinstance(call, LibraryCall)
     return [matrix_tile(call, d, hints_of(()), GPUS["sm_90"]) for d in (FLOAT32, FLOAT64)]
+
+
+def test_offsets_of_what_is_stored_have_64_bits() -> None:
+    """Else threads exchange pointers: batches of 2 x 2 were written to wrong addresses."""
+    source = emitted(captured(torch.linalg.svdvals, (torch.empty(10000, 2, 2),)))
+    stores = [x for x in source.functions[0].text.splitlines() if "tl.store(" in x]
+    assert stores and all(".to(tl.int64)), (values)" in line for line in stores)
 
 
 def test_small_matrices_share_a_program() -> None:

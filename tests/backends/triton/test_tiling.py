@@ -63,6 +63,41 @@ def test_two_tiles_compute_what_one_does(function: Callable[..., object]) -> Non
     check_close(model, function, rows)
 
 
+@pytest.mark.parametrize(
+    ("columns", "dtype", "near"),
+    [
+        (40000, torch.float32, True),
+        (131072, torch.float32, True),
+        (131073, torch.float32, False),
+        (20000, torch.bfloat16, False),
+        (131072, torch.bfloat16, True),
+        (40000, torch.float64, False),
+    ],
+)
+def test_long_rows_that_caches_keep_are_walked_by_few_programs(
+    columns: int, dtype: torch.dtype, near: bool
+) -> None:
+    """What the first walk reads stays; what the last one touches goes."""
+    model = captured(lambda x: x.softmax(-1), (torch.empty(512, columns, dtype=dtype),))
+    function = emitted(model).functions[-1]
+    assert (dict(function.options)["num_warps"] == 32) == near
+    assert ("evict_last" in function.text) == near
+    last = function.text.split("tl.load(")[-1]
+    assert last.count("eviction_policy='evict_first'") == 2 * near
+
+
+def test_what_is_only_reduced_is_walked_as_ever() -> None:
+    model = captured(lambda x: x.logsumexp(-1), (torch.empty(4096, 50304),))
+    assert all("evict" not in f.text for f in emitted(model).functions)
+
+
+@pytest.mark.parametrize("columns", [20000, 33000])
+def test_values_of_rows_that_caches_keep(columns: int) -> None:
+    rows = tensors((2, columns))
+    for function in (lambda x: x.softmax(-1), lambda x: F.layer_norm(x, (columns,))):
+        check_close(captured(function, rows), function, rows)
+
+
 def test_places_are_found_in_one_tile() -> None:
     text = emitted(captured(lambda x: x.argmax(-1), (torch.rand(64, 1104),))).functions[0].text
     assert "_rest" not in text

@@ -100,6 +100,22 @@ def test_packing_takes_any_order_but_of_depthwise_inputs() -> None:
     assert conv(4, 4).misfit("x", packing, {"x": strides(*PLAIN)}) == ""
 
 
+def is_rounded(channels: int, side: int, groups: int = 1, phases: int | None = None) -> bool:
+    """Whether eager is taken to round a convolution of as many outputs, 3 x 3."""
+    x, w = view(1, channels, side, side), view(channels, channels // groups, 3, 3)
+    out, ones = view(1, channels, side - 2, side - 2), (1, 1)
+    call = Conv("c", out, NO_ORIGIN, x, w, ones, (0, 0), ones, groups, "tf32", phases=phases)
+    return call.is_rounded_by_eager(Hints({}))
+
+
+def test_eager_rounds_neither_small_ones_nor_small_groups_nor_many_phases() -> None:
+    assert is_rounded(64, 180) and not is_rounded(64, 150)
+    assert is_rounded(64, 210, phases=4) and not is_rounded(64, 200, phases=4)
+    assert not is_rounded(64, 300, phases=27)
+    assert is_rounded(128, 200, groups=2) and not is_rounded(128, 140, groups=2)
+    assert not is_rounded(64, 300, groups=2)
+
+
 def before(call: Conv, kind: str = "temp", dtype: DType = FLOAT32, uses: int = 256) -> Split | None:
     """What is done before a call whose buffer is of a kind and a type."""
     shape = tuple(axis.extent for axis in call.x.axes)

@@ -1,0 +1,49 @@
+"""Programs that read once what several points of an outer axis share."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from tests.backends.triton.templates import captured, check_close, emitted, tensors
+
+Tensor = torch.Tensor
+
+
+def turned(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+    low, high = x.chunk(2, -1)
+    return x * cos + torch.cat((-high, low), -1) * sin
+
+
+def text(heads: int, tokens: int, width: int) -> str:
+    table = torch.empty(tokens, width)
+    model = captured(turned, (torch.empty(heads, tokens, width), table, table))
+    return emitted(model).functions[0].text
+
+
+def test_tables_that_heads_share_are_read_once_for_several() -> None:
+    source = text(32, 16384, 128)
+    before, turns = source.split("for turn")
+    assert "in tl.static_range(8):" in turns
+    assert before.count("tl.load(") == 2 and turns.count("tl.load(") == 3
+
+
+@pytest.mark.parametrize(
+    ("heads", "tokens"), [(31, 16384), (4, 256), (1, 65536)], ids=["odd", "few", "one"]
+)
+def test_each_point_reads_its_own_otherwise(heads: int, tokens: int) -> None:
+    assert "static_range" not in text(heads, tokens, 128)
+
+
+def test_what_is_small_beside_the_rest_stays() -> None:
+    model = captured(lambda x, bias: x * bias, (torch.empty(65536, 1024), torch.empty(1024)))
+    assert "static_range" not in emitted(model).functions[0].text
+
+
+def test_values(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("aot.backends.triton.shared_reads.PROGRAMS", 0)
+    monkeypatch.setattr("aot.backends.triton.shared_reads.LEAST_BYTES", 0)
+    args = (*tensors((6, 5, 24)), *tensors((5, 24), (5, 24)))
+    model = captured(turned, args)
+    assert "in tl.static_range(2):" in emitted(model).functions[0].text
+    check_close(model, turned, args)
