@@ -43,6 +43,11 @@ NO_FACTS: Mapping[str, str] = {
     "aot/ir/operations.py: DEAR": "the same on every device so far",
     "aot/ir/operations.py: LOOPED": "as the others of the table",
     "aot/ir/templates/conv.py: ROUNDED_FLOPS": "what eager does, whose error ours is held to",
+    "aot/ir/templates/conv.py: _CHANNELS": "what eager does, whose error ours is held to",
+    "aot/ir/templates/conv.py: _PAIRS": "what eager does, whose error ours is held to",
+    "aot/ir/templates/conv.py: _PHASES": "what eager does, whose error ours is held to",
+    "aot/ir/templates/conv.py: _SPREAD_FLOPS": "what eager does, whose error ours is held to",
+    "aot/ir/templates/conv.py: _TAPS": "what eager does, whose error ours is held to",
     "aot/schedule/index_set_splitting.py: MAX_BLOCKS": "bounds a kernel's text",
     "aot/schedule/legality.py: TOLERATED_SHARE": "how far prices are trusted, in whatever unit",
 }

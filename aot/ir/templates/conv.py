@@ -34,10 +34,10 @@ from aot.symbolic import (
     var,
 )
 
-ROUNDED_FLOPS, SPREAD_FLOPS = 2e9, 3e9
-ROUNDED_CHANNELS, ROUNDED_PAIRS, ROUNDED_TAPS, ROUNDED_PHASES = 15, 1152, 216, 27
+ROUNDED_FLOPS, _SPREAD_FLOPS = 2e9, 3e9
+_CHANNELS, _PAIRS, _TAPS, _PHASES = 15, 1152, 216, 27
 """Of 3161 random convolutions of float32 on an H200 whose rounding to TF32 was allowed, eager
-(cuDNN, torch 2.11) did not round 237: 208 of the 1166 with fewer operations (`SPREAD_FLOPS` are
+(cuDNN, torch 2.11) did not round 237: 208 of the 1166 with fewer operations (`_SPREAD_FLOPS` are
 those of groups and of phases), with groups of fewer input channels or of so few pairs of channels,
 or transposed with so many taps or phases, and 29 of the others, which nothing tells from their
 neighbours. Exact products of these 1166 cost little: memory takes the time, or eager more."""
@@ -168,11 +168,11 @@ class Conv(TemplateCall):
         """
         phases, inputs = self.phases or 0, hints.value(self.w.axes[1].extent)
         pairs = inputs * hints.value(self.w.axes[0].extent) // self.groups
-        few = self.groups > 1 and (inputs < ROUNDED_CHANNELS or pairs <= ROUNDED_PAIRS)
+        few = self.groups > 1 and (inputs < _CHANNELS or pairs <= _PAIRS)
         taps = hints.volume(self.w.axes[2:]) * phases
-        if few or taps >= ROUNDED_TAPS or phases >= ROUNDED_PHASES:
+        if few or taps >= _TAPS or phases >= _PHASES:
             return False
-        least = SPREAD_FLOPS if self.groups > 1 or phases else ROUNDED_FLOPS
+        least = _SPREAD_FLOPS if self.groups > 1 or phases else ROUNDED_FLOPS
         return hints.value(self.flops()) >= least
 
     def flops(self) -> Expr:

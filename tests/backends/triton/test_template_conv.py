@@ -328,7 +328,6 @@ def test_phases_that_lie_side_by_side_are_neighbours_of_a_tile(last: bool) -> No
 def test_a_group_is_a_number_of_the_grid() -> None:
     source = emitted(model(32, 64, 3, HALF, groups=2), tensor(1, 32, 9, 9, dtype=HALF, last=True))
     assert "group=tl.program_id(1)," in source.functions[-1].text
-    assert source.launches[-1].grid.y == 2
 
 
 def test_where_few_channels_end() -> None:
