@@ -415,13 +415,21 @@ struct MatmulRun {
           done);
     } else if constexpr (!std::is_same_v<Source, PackedB<T>>) {
       in_chunks<kInTile>(a, RowsInPlace(), done);
-    } else if (a.panels * k() * kPanel * int64_t(sizeof(T)) <= kWarm && m() > 2 * Cfg::MC) {
-      // Many rows per unit of B mean that B is warm: finish strip by strip.
+    } else if (by_strips()) {
       block_by_strips<MultiplyAdd<T>, kHeights>(
           a, [&](int64_t i0, int64_t i1) { done(i0, i1, 0, a.panels); });
     } else {
       in_chunks<kInTile>(a, RowsInPlace(), done);
     }
+  }
+
+  // Many rows per unit of B mean that B is warm: rows are finished strip by strip, over the whole
+  // depth. Only sizes of the whole product count: who computes which part changes no bits, whether
+  // B was packed for all rows or for a tile.
+  AOT_INLINE bool by_strips() const {
+    const int64_t panels = ceil_div(min64(n(), Cfg::NC), kPanel);
+    return m() > 2 * Cfg::MC && panels * k() * kPanel * int64_t(sizeof(T)) <= kWarm &&
+           (!Cfg::STRIDED_B || k() <= Cfg::KB);
   }
 
   // Panels outermost. Where K is one chunk, and a tile large beside what it is made of, results are
