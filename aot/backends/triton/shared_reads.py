@@ -50,9 +50,9 @@ def shared_reads(
 
     `programs`: without it; `weight`: the price of a thread's points.
     """
-    axis, *others = kernel.outer
-    if not others or not is_int(axis.extent) or not _is_plain(kernel):
+    if len(kernel.outer) < 2 or not is_int(kernel.outer[0].extent) or not _is_plain(kernel):
         return None
+    axis = kernel.outer[0]
     fitting = (
         t
         for t in TURNS

@@ -47,3 +47,8 @@ def test_values(monkeypatch: pytest.MonkeyPatch) -> None:
     model = captured(turned, args)
     assert "in tl.static_range(2):" in emitted(model).functions[0].text
     check_close(model, turned, args)
+
+
+def test_a_number_alone_has_no_axis() -> None:
+    args = (torch.tensor(4.0),)
+    check_close(captured(torch.reciprocal, args), torch.reciprocal, args)
