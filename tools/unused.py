@@ -14,8 +14,8 @@ from tools.code_facts import ROOT, Finding
 
 DEFINING = ("aot",)
 USING = ("aot", "runtime/aot_runtime", "tools", "benchmarks", "examples")
-FOR_OTHERS = frozenset(["get_current_target"])
-"""Triton calls it."""
+FOR_OTHERS = frozenset(["get_current_target", "visit_Subscript"])
+"""Triton and the walk of `ast.NodeTransformer` call them."""
 
 
 def unused_names(root: Path = ROOT) -> list[tuple[Path, Finding]]:

@@ -20,6 +20,10 @@ from torch.utils import _pytree as pytree
 
 from aot.frontend.labels import InputAxis
 
+_common: Any = _prims_common
+_tracer: Any = proxy_tensor
+"""Modules of torch, for functions of them that have no types."""
+
 
 def _is_contiguous(own: Callable[..., bool], x: Any, *args: Any, **kwargs: Any) -> bool:
     """torch's function, which first asks an open number of elements whether it is below 2."""
@@ -43,10 +47,6 @@ def unasked_layouts() -> Iterator[None]:
     ):
         yield
 
-
-_common: Any = _prims_common
-_tracer: Any = proxy_tensor
-"""Modules of torch, for functions of them that have no types."""
 
 TRACED = 2
 """The least size that torch.export does not treat as a constant."""

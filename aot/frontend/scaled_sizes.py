@@ -23,11 +23,11 @@ _EXACT = 1 << 20
 _SMALL = 1000
 """Denominators of the fractions that factors are taken for."""
 
-Greatest = Callable[[Any], int | None]
+Ceiling = Callable[[Any], int | None]
 """What an expression of torch's never exceeds; None where that is not known."""
 
 
-def translate(foreign: Any, greatest: Greatest = lambda _: None) -> Expr:
+def translate(foreign: Any, greatest: Ceiling = lambda _: None) -> Expr:
     """An expression of torch in ours.
 
     Args:
@@ -48,7 +48,7 @@ _ROUNDED: dict[str, tuple[int, Callable[[float], int]]] = {
 """Roundings of a number that is not negative: that of its negative, where it is -1, is down."""
 
 
-def _truncated(foreign: Any, greatest: Greatest) -> Expr | None:
+def _truncated(foreign: Any, greatest: Ceiling) -> Expr | None:
     """A size that a scale factor made, as a floor division."""
     sign, rounded = _ROUNDED.get(type(foreign).__name__, (0, math.trunc))
     if sign == 0:
