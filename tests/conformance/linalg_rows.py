@@ -233,17 +233,22 @@ def _complex_reflections(a: torch.Tensor, b: torch.Tensor) -> list[torch.Tensor]
     ]
 
 
+def _beside_greatest(made: torch.Tensor) -> torch.Tensor:
+    """Sums whose terms cancel: each element is as inexact as the greatest one."""
+    return made + made.abs().amax((-2, -1), keepdim=True)
+
+
 def _rebuilt(a: torch.Tensor, b: torch.Tensor) -> list[torch.Tensor]:
     u, s, vh = linalg.svd(b)
     narrow, of_narrow, last = linalg.svd(b.mT, full_matrices=False)
     k = s.shape[-1]
     values, vectors = linalg.eigh(a, UPLO="U")
     return [
-        (u[..., :k] * s[..., None, :]) @ vh[..., :k, :],
+        _beside_greatest((u[..., :k] * s[..., None, :]) @ vh[..., :k, :]),
         u.mH @ u,
         vh @ vh.mH,
-        (narrow * of_narrow[..., None, :]) @ last,
-        (vectors * values[..., None, :]) @ vectors.mH,
+        _beside_greatest((narrow * of_narrow[..., None, :]) @ last),
+        _beside_greatest((vectors * values[..., None, :]) @ vectors.mH),
         linalg.pinv(_hermitian(a), hermitian=True),
     ]
 

@@ -8,7 +8,7 @@ what has several right results is compared in what they have in common (`rebuilt
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import torch
 
@@ -53,6 +53,19 @@ def out_of_scope(name: str) -> str:
         if re.fullmatch(pattern, name, re.VERBOSE):
             return reason
     return ""
+
+
+def other_overflow(op: str, tensors: Sequence[torch.Tensor], results: Sequence[object]) -> str:
+    """Why results are eager's on this processor alone; "" when they are not.
+
+    Products of 8-bit numbers that are greater than any such are NaN where oneDNN has matrix units
+    for them, and the greatest number on other processors, on GPUs and in ours.
+    """
+    if op != "torch__scaled_mm" or any(t.float().isnan().any() for t in tensors):
+        return ""
+    odd = (r for r in results if isinstance(r, torch.Tensor) and r.dtype.itemsize == 1)
+    lost = any(bool(r.float().isnan().any()) for r in odd)
+    return "8-bit products overflow to NaN on this processor" if lost else ""
 
 
 def foreign_type(tensor: torch.Tensor) -> str:

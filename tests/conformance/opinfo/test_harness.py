@@ -17,7 +17,7 @@ from tests.conformance.opinfo.outcome import CRASH, OK, REFUSED, WRONG, Outcome,
 from tests.conformance.opinfo.pool import Task, run_tasks
 from tests.conformance.opinfo.running import run_cases
 from tests.conformance.opinfo.samples import Case, spread
-from tests.conformance.opinfo.scope import out_of_scope
+from tests.conformance.opinfo.scope import other_overflow, out_of_scope
 from tests.conformance.opinfo.short_lived import dies_on_two_and_hangs_on_three
 from tests.conformance.opinfo.sweep import drawn, read_table, write_table
 
@@ -166,3 +166,13 @@ def test_what_eager_computes_badly_is_compared_with_better_values():
     assert 1e-8 < abs(better[0] - eager[0]) < 1e-6
     assert better[1].isnan()
     assert sharpened("sin", [x], [eager])[0] is eager
+
+
+def test_what_overflows_otherwise_on_some_processors_is_out_of_scope():
+    small = torch.ones(2).to(torch.float8_e4m3fn)
+    lost = torch.full((2,), torch.nan).to(torch.float8_e4m3fn)
+    assert "overflow" in other_overflow("torch__scaled_mm", [small], [lost])
+    assert not other_overflow("torch__scaled_mm", [small], [small])
+    assert not other_overflow("torch__scaled_mm", [lost], [lost])
+    assert not other_overflow("torch__scaled_mm", [small], [lost.float()])
+    assert not other_overflow("mul", [small], [lost])
