@@ -74,7 +74,6 @@ THROUGH: Mapping[str, tuple[str, ...]] = {
         "aot/backends/cpp/width.py",
     ),
     "tests/backends/cpp/tmpl/test_conv.py": ("aot/backends/cpp/conv_heuristic.py",),
-    "tests/backends/cpp/tmpl/test_matmul.py": ("aot/backends/cpp/gemm_heuristic.py",),
     "tests/backends/triton/test_compile.py": (
         "aot/backends/triton/toolchain.py",
         "aot/backends/triton/workers.py",
@@ -113,7 +112,6 @@ THROUGH: Mapping[str, tuple[str, ...]] = {
     ),
     "tests/backends/triton/test_template_conv.py": (
         "aot/backends/triton/device/conv.py",
-        "aot/backends/triton/conv_tiling.py",
         "aot/backends/triton/conv_walk.py",
     ),
     "tests/backends/triton/test_template_resample.py": (

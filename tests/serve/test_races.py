@@ -10,12 +10,12 @@ from tests.serve.races import accesses, main
 
 HEAD = "==================\nWARNING: ThreadSanitizer: data race (pid=1)\n"
 GRPC = "    #0 grpc_core::Arena::~Arena() <null> (libgrpc.so.29+0x44178a)\n"
-HANDLER = "    #1 ModelInfer /work/cpp/serve/grpc_server.cc:187 (aot-serve+0x8bca9)\n"
+HANDLER = "    #1 ModelInfer /src/cpp/serve/grpc_server.cc:187 (aot-serve+0x8bca9)\n"
 NEW = "    #0 operator new(unsigned long) ../libsanitizer/tsan/tsan_new_delete.cpp:64\n"
 FREED = "    #0 operator delete(void*) ../libsanitizer/tsan/tsan_new_delete.cpp:150\n"
 STD = "    #1 std::_Sp_counted_base::_M_release() /usr/include/c++/12/shared_ptr_base.h:317\n"
-OURS = "    #2 serve::Ticket::~Ticket() /work/cpp/serve/service.h:30 (aot-serve+0x1)\n"
-GENERATED = "    #0 inference::X::Clear() /work/build/cpp/serve/open_inference.pb.cc:30\n"
+OURS = "    #2 serve::Ticket::~Ticket() /src/cpp/serve/service.h:30 (aot-serve+0x1)\n"
+GENERATED = "    #0 inference::X::Clear() /src/build/cpp/serve/open_inference.pb.cc:30\n"
 
 
 def report(one: str, other: str) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -18,20 +17,9 @@ from torch import nn
 from aot.backends.base import EmittedGraph
 from aot.backends.triton.backend import TritonBackend
 from aot.backends.triton.compile import compile_kernels
-from aot.backends.triton.conv_tiling import (
-    ConvSize,
-    candidates,
-    channel_parts,
-    conv_tile,
-    problem,
-    steps,
-)
-from aot.backends.triton.gpu import GPUS
-from aot.backends.triton.tuning import NOTHING, Measurement, as_config
 from aot.frontend.capture import Captured, capture_module
 from aot.frontend.ingest import ingest
 from aot.frontend.weights import to_array
-from aot.ir.dtypes import BFLOAT16, FLOAT16, FLOAT32
 from aot.ir.kernels import KernelGraph
 from aot.ir.templates import Conv
 from aot.lowering.lower import lower
@@ -481,82 +469,6 @@ def test_values_of_odd_channels(monkeypatch: pytest.MonkeyPatch) -> None:
         captured = capture_module(module, args)
         assert "24 channels" in [d.verdict for d in kernels_of(captured).decisions]
         check(captured, module, args)
-
-
-RESNET = (
-    # rows, columns, taps, channels of the network's convolutions on one image
-    (12544, 64, 49, 3),
-    (3136, 64, 9, 64),
-    (3136, 256, 1, 64),
-    (784, 128, 9, 128),
-    (784, 512, 1, 128),
-    (196, 256, 9, 256),
-    (196, 1024, 1, 256),
-    (49, 512, 9, 512),
-    (49, 2048, 1, 512),
-)
-
-
-@pytest.mark.parametrize("size", RESNET, ids=str)
-def test_small_images_still_fill_the_device(size: tuple[int, int, int, int]) -> None:
-    rows, columns, taps, channels = size
-    conv = ConvSize(rows, columns, 1, taps, channels, FLOAT16, last=True)
-    tile = conv_tile(conv, GPUS["sm_90"])
-    programs = -(-rows // tile.rows) * -(-columns // tile.columns)
-    assert programs >= 90
-
-
-@pytest.mark.parametrize("arch", ("sm_86", "sm_90"))
-@pytest.mark.parametrize("dtype", (FLOAT16, BFLOAT16, FLOAT32))
-@pytest.mark.parametrize("batch", (1, 32, 256))
-@pytest.mark.parametrize("size", RESNET, ids=str)
-def test_blocks_fit_and_cover(
-    size: tuple[int, int, int, int], batch: int, dtype: Any, arch: str
-) -> None:
-    rows, columns, taps, channels = size
-    conv = ConvSize(batch * rows, columns, 1, taps, channels, dtype, last=True)
-    tile = conv_tile(conv, GPUS[arch])
-    held = (tile.rows + tile.columns) * tile.depth * dtype.itemsize * tile.stages
-    assert held <= GPUS[arch].shared_bytes
-    assert steps(conv, tile) * tile.depth >= taps * channels
-    assert tile.flat or tile.depth <= 2 * channels
-
-
-def test_large_convolutions_take_large_blocks() -> None:
-    tile = conv_tile(ConvSize(100352, 256, 1, 9, 256, FLOAT16, last=True), GPUS["sm_90"])
-    assert tile.rows * tile.columns >= 128 * 128
-
-
-def test_steps_are_deep_where_there_are_many() -> None:
-    conv = ConvSize(110592, 64, 1, 27, 464, BFLOAT16, last=True)
-    assert conv_tile(conv, GPUS["sm_90"]).depth >= 64
-
-
-def test_exact_products_take_blocks_whose_digits_registers_hold() -> None:
-    """Several programs on a multiprocessor; two warps where channels are read one by one."""
-    tile = conv_tile(ConvSize(84050, 40, 1, 1, 216, FLOAT32, last=True), GPUS["sm_90"])
-    assert (tile.rows, tile.columns, tile.stages) == (64, 64, 3)
-    apart = conv_tile(ConvSize(32768, 29, 1, 1, 489, FLOAT32, last=True), GPUS["sm_90"])
-    assert apart.warps == 2
-
-
-def test_depths_of_exact_products_are_cut_where_the_device_is_idle() -> None:
-    deep = ConvSize(4096, 64, 1, 27, 128, FLOAT32, last=True)
-    assert channel_parts(deep, GPUS["sm_90"]) > 1
-    assert channel_parts(replace(deep, rows=1 << 18), GPUS["sm_90"]) == 1
-
-
-def test_what_was_measured_goes_first() -> None:
-    conv = ConvSize(3136, 64, 1, 9, 64, FLOAT16, last=True)
-    gpu = GPUS["sm_90"]
-    plain = conv_tile(conv, gpu)
-    other = next(t for t in candidates(conv, gpu) if t.rows != plain.rows)
-    row = Measurement(problem(conv), "sm_90", tuple(as_config(other).items()), 3.0)
-    tuned = replace(gpu, tuning=NOTHING.adding([row]))
-    assert conv_tile(conv, tuned) == other
-    near = replace(conv, rows=2000)
-    assert conv_tile(near, tuned) == other
-    assert conv_tile(replace(conv, taps=49), tuned) == conv_tile(replace(conv, taps=49), gpu)
 
 
 @cache

@@ -487,18 +487,6 @@ def test_the_way_of_a_product_has_the_least_price(shape, a, b, ways, tmp_path):
         subprocess.run([*command, "-fsyntax-only", str(source)], check=True)
 
 
-def test_units_of_products_that_may_turn_are_whole_vectors_of_rows():
-    assert matmul_blocking(944, 11, 158, b_packed=False).mb == 118
-    turned = matmul_blocking(944, 11, 158, b_packed=False, a_contiguous=False, may_turn=True)
-    assert turned.mb == 128 and turned.turned == 7 * 16 * turned.nc
-
-
-def test_rows_that_are_copied_are_copied_whole():
-    assert matmul_blocking(206, 16, 263, a_bytes=2, b_bytes=2).kb == 264
-    assert matmul_blocking(206, 16, 600, a_bytes=2, b_bytes=2).kb == 256
-    assert matmul_blocking(206, 16, 263).kb == 256
-
-
 @pytest.mark.parametrize("i", range(len(ONE_PANEL)))
 @pytest.mark.parametrize("layout", ["rows", "columns"])
 def test_one_panel_of_bfloat16(level, layout, i):
@@ -551,26 +539,6 @@ def test_constant_sizes_are_divided_in_any_way(level, pieces):
 
 def test_many_rows_finish_strip_by_strip(level):
     check(level, "small", (300, 100, 20), pieces=3)
-
-
-def test_blocking_is_sane():
-    for m, n, k in itertools.product((1, 7, 128, 500), (1, 16, 100, 768, 3072), (1, 64, 3072)):
-        blocking = matmul_blocking(m, n, k)
-        assert 0 < blocking.mb <= 128 and blocking.mc == blocking.mb
-        assert blocking.nc % 16 == 0 and blocking.nb % 16 == 0
-        assert blocking.work(1, m, n) >= 1 and blocking.grain >= 1
-
-
-def test_columns_are_packed_for_all_rows_where_they_fit_a_cache():
-    def packed(k, **kwargs):
-        return matmul_blocking(1000, 64, k, **{"b_packed": False, **kwargs}).packed
-
-    assert packed(64) == 64 * 64
-    assert packed(1 << 13) == 0
-    assert packed(64, k_fixed=False) == 0
-    assert packed(64, a_bytes=2, b_bytes=2) == 64 * 64
-    assert packed(63, a_bytes=2, b_bytes=2) == 64 * 64
-    assert packed(64, b_packed=True) == 0
 
 
 FETCHED = (
