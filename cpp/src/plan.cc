@@ -17,6 +17,9 @@ constexpr int64_t kFormatMajor = 1;
 constexpr int64_t kStateAlignment = 256;
 constexpr size_t kMaxDims = 1024;
 
+// Of steps that have none of their own, by kind. Made when the library is loaded: see process.cc.
+const std::string kStepNames[] = {"", "branch", "while", "repeat", "copy", "sizes", "check"};
+
 // Parses the parts of one plan; holds what they refer to.
 class Parser {
  public:
@@ -247,10 +250,9 @@ Plan Plan::parse(const Container& container) {
 }
 
 const std::string& Program::step_name(const Step& step) const {
-  static const std::string names[] = {"", "branch", "while", "repeat", "copy", "sizes", "check"};
   if (step.kind == StepKind::kCall) return call_of(step).step;
   return step.kind == StepKind::kLaunch ? kernel_of(step).name
-                                        : names[static_cast<size_t>(step.kind)];
+                                        : kStepNames[static_cast<size_t>(step.kind)];
 }
 
 std::vector<const Program*> Plan::programs_for(std::string_view device) const {

@@ -6,8 +6,8 @@
 
 namespace aot_rt {
 
-// How often this process and those that it comes from have been forked since the library was first
-// used. What was made at another count was made in another process: its threads are not here.
+// How often this process and those that it comes from have been forked since the library was
+// loaded. What was made at another count was made in another process: its threads are not here.
 uint32_t forks();
 
 }  // namespace aot_rt

@@ -9,6 +9,7 @@
 #include <condition_variable>
 #include <cstdio>
 #include <cstdlib>
+#include <memory>
 #include <mutex>
 #include <system_error>
 #include <thread>
@@ -172,10 +173,15 @@ class Worker {
 class Pool {
  public:
   static Pool& instance() {
-    static const int registered = pthread_atfork(nullptr, nullptr, [] { current() = new Pool; });
-    static_cast<void>(registered);
-    return *current();
+    Pool* pool = current_.load(std::memory_order_acquire);
+    if (pool != nullptr) return *pool;
+    auto made = std::make_unique<Pool>();
+    // Another thread's, when that was first.
+    return current_.compare_exchange_strong(pool, made.get()) ? *made.release() : *pool;
   }
+
+  // A child process has none of its parent's threads: it begins with a new pool.
+  static void forget() { current_.store(nullptr, std::memory_order_relaxed); }
 
   // Makes sure that there are `count` workers. Throws DEVICE_ERROR when no thread can be started.
   void grow(int32_t count) {
@@ -200,16 +206,15 @@ class Pool {
   static constexpr int32_t kMaxWorkers = 1023;
 
  private:
-  // A child process has none of its parent's threads: it begins with a new pool.
-  static Pool*& current() {
-    static Pool* pool = new Pool;
-    return pool;
-  }
+  inline static std::atomic<Pool*> current_{nullptr};
 
   std::mutex mutex_;
   std::atomic<int32_t> count_{0};
   Worker* workers_[kMaxWorkers] = {};
 };
+
+// When the library is loaded, for the reason that process.cc gives.
+[[maybe_unused]] const int registered = pthread_atfork(nullptr, nullptr, Pool::forget);
 
 int32_t threads_per_core() {
 #if defined(__x86_64__)

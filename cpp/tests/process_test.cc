@@ -250,6 +250,22 @@ TEST(forks_beside_threads_in_the_pool_of_workspaces) {
   CHECK_EQ(end, "");
 }
 
+// A child does not wait for what a thread was making for the first time when its process forked.
+TEST(forks_beside_the_first_use_of_the_library) {
+  std::string end;
+  for (int i = 0; i < 200 && end.empty(); ++i) {
+    end = in_child(2 * kSeconds, [&] {
+      aot_rt::WorkspacePool pool(1);
+      std::thread first([&] { pool.give_back(pool.take(nullptr)); });
+      for (volatile int wait = i * 100; wait > 0; wait = wait - 1) {
+      }
+      CHECK_EQ(in_child(kSeconds, [&] { pool.give_back(pool.take(nullptr)); }), "");
+      first.join();
+    });
+  }
+  CHECK_EQ(end, "");
+}
+
 #endif
 
 // CUDA does not work in a child of a process that uses it.

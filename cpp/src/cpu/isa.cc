@@ -1,5 +1,6 @@
 #include "cpu/isa.h"
 
+#include <atomic>
 #include <cstdint>
 
 #if defined(__x86_64__)
@@ -76,7 +77,12 @@ int isa_rank(std::string_view name) {
 }
 
 int cpu_isa_rank() {
-  static const int rank = detect();
+  static std::atomic<int> known{-1};  // no thread waits for another, which a fork may leave behind
+  int rank = known.load(std::memory_order_relaxed);
+  if (rank < 0) {
+    rank = detect();
+    known.store(rank, std::memory_order_relaxed);
+  }
   return rank;
 }
 
