@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 from pathlib import Path
 
 
@@ -40,4 +41,18 @@ def bounded_options(
     parser = common_options(name, about, seconds=seconds)
     parser.add_argument("--most-seconds", type=float, default=most, help="of a call, then it ends")
     parser.add_argument("--memory", type=float, default=12.0, help="GiB of a problem, on the CPU")
+    return parser
+
+
+def staged_options(
+    name: str, about: str | None, *, seconds: float, most: float
+) -> argparse.ArgumentParser:
+    """The bounded options of runs whose rows are packaged first and timed in several short goes."""
+    parser = bounded_options(name, about, seconds=seconds, most=most)
+    parser.add_argument("--folder", type=Path, help="where packages are kept for the next go")
+    parser.add_argument("--package-only", action="store_true", help="times nothing")
+    parser.add_argument("--missing", action="store_true", help="only rows without times so far")
+    parser.add_argument(
+        "--within", type=float, default=math.inf, help="seconds after which no row begins"
+    )
     return parser

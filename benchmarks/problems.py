@@ -11,6 +11,7 @@ import math
 import platform
 import statistics
 import tempfile
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import wait as wait_for
 from dataclasses import asdict, dataclass, field
@@ -23,7 +24,16 @@ import torch
 import aot
 from aot.errors import AotError
 from benchmarks.clocks import BATCH_SECONDS, Call, device_seconds, in_turn, processor_seconds
-from benchmarks.processes import Build, Event, Settings, Timer, Times, build_all, own_target
+from benchmarks.processes import (
+    Build,
+    Event,
+    Settings,
+    Timer,
+    Times,
+    build_all,
+    own_target,
+    package_all,
+)
 from benchmarks.processes import first_line as line_of
 from tests.calls import Calls
 
@@ -76,14 +86,15 @@ class Timed:
         return both[0] / both[1] if both[0] and both[1] else None
 
 
-def _path(name: str, settings: Settings) -> Path:
+def path_of(name: str, settings: Settings) -> Path:
+    """Of a row's package."""
     letters = "".join(c if c.isalnum() else "_" for c in name)
     return settings.folder / f"{letters}.{settings.device}.pkg"
 
 
 def build(problem: Problem, settings: Settings) -> str:
     """Packages it; why there is no package, or "".  Arguments are the CPU's."""
-    path = _path(problem.name, settings)
+    path = path_of(problem.name, settings)
     if path.exists():
         return ""
     try:
@@ -106,7 +117,9 @@ def times(problem: Problem, settings: Settings) -> Iterator[Event]:
     try:
         args = problem.draw(settings.device)
         threads = None if on_gpu else 1
-        model = aot_runtime.load(_path(problem.name, settings), settings.place, num_threads=threads)
+        model = aot_runtime.load(
+            path_of(problem.name, settings), settings.place, num_threads=threads
+        )
         calls: dict[str, Call] = {"ours": lambda: model(*args), **problem.calls(args)}
         clock = device_seconds if on_gpu else processor_seconds
         for call in calls.values():
@@ -147,22 +160,33 @@ def run(
     """
     out: Path = options.json or RESULTS / f"{name}_{options.device}.json"
     rows = read_rows(out)
-    with tempfile.TemporaryDirectory() as folder:
+    goes = _goes(options)
+    with tempfile.TemporaryDirectory() as temporary:
         target = options.target or own_target(options.device)
         settings = Settings(
             options.device,
             target,
-            Path(folder),
+            goes.folder or Path(temporary),
             options.most_seconds,
             options.seconds,
             options.memory,
         )
+        if goes.package_only:
+            package_all(names, build_row, settings, options.jobs)
+            return
+        if goes.missing:
+            names = [each for each in names if each not in rows or rows[each].ratio is None]
+        if goes.folder is not None:
+            names = [each for each in names if path_of(each, settings).exists()]
         built = build_all(names, build_row, settings, options.jobs)
         if quiet:
             wait_for(built.values())
+        begin = time.monotonic()
         with Timer(times_row, settings) as timer:
             for each in names:
                 built[each].result()
+                if time.monotonic() - begin > goes.within:
+                    break
                 row = rows[each] = Timed(each)
                 timer.tell(each, row)
                 ratio = f"{row.ratio:8.2f} of eager" if row.ratio else "; ".join(row.notes)
@@ -174,6 +198,24 @@ def run(
         (out.parent / f"{name}.md").write_text(
             (page or page_of)(out.parent, name, about), encoding="utf-8"
         )
+
+
+@dataclass(frozen=True)
+class _Goes:
+    """How a run is one of several (`staged_options`); as it is here, it is the only one."""
+
+    folder: Path | None = None
+    package_only: bool = False
+    missing: bool = False
+    within: float = math.inf
+
+
+def _goes(options: argparse.Namespace) -> _Goes:
+    if not hasattr(options, "folder"):
+        return _Goes()
+    if options.folder is not None:
+        options.folder.mkdir(parents=True, exist_ok=True)
+    return _Goes(options.folder, options.package_only, options.missing, options.within)
 
 
 def read_rows(path: Path) -> dict[str, Timed]:

@@ -6,7 +6,7 @@ import multiprocessing
 import resource
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures import wait as wait_for
 from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection
@@ -78,8 +78,9 @@ class Row(Protocol):
 
 R = TypeVar("R", bound=Row)
 
-Build = Callable[[str, Settings], None]
-"""Packages the problem of a name; a function of a module, as another process calls it."""
+Build = Callable[[str, Settings], str | None]
+"""Packages the problem of a name, or says why there is no package; a function of a module, as
+another process calls it."""
 
 Times = Callable[[str, Settings], Iterator[Event]]
 """The events of the problem of a name; a function of a module."""
@@ -117,6 +118,19 @@ def build_all(
     if settings.device == "cpu":
         wait_for(built.values())
     return built
+
+
+def package_all(names: Iterable[str], build: Build, settings: Settings, jobs: int) -> None:
+    """Packages, in `jobs` processes that each do one problem after the other; says what each did.
+
+    What an export loads for the first time is loaded once a process, not once a package.
+    """
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["benchmarks.preload"])
+    with ProcessPoolExecutor(jobs, context, torch.set_num_threads, (1,)) as pool:
+        asked = {name: pool.submit(build, name, settings) for name in names}
+        for name, each in asked.items():
+            print(f"{name:36s} {each.result() or 'packaged'}", flush=True)
 
 
 class Timer:

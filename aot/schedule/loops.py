@@ -116,7 +116,7 @@ def _whole_draft(group: Group) -> StageDraft:
 def _pointwise_inner(scheduler: Scheduler, group: Group) -> tuple[Group, Strip | None]:
     """The loops of one pointwise iteration space: which are inner, and the strips of one of them.
 
-    The vector axis is inner; with it, in this order: an axis that square tiles need; a short one
+    The vector axis is inner; with it, in this order: axes that square tiles need; a short one
     between the elements of a long vector axis; loops until a work unit has `small_unit` points;
     loops that conditions cut, so that each piece has its code.
     """
@@ -128,11 +128,10 @@ def _pointwise_inner(scheduler: Scheduler, group: Group) -> tuple[Group, Strip |
     vector = order[-1] if vector is None else _nearest(cost, vector, order)
     rest = [a for a in order if a != vector]
     inner = [vector]
-    transposed = _transposed_axis(scheduler, cost.moves, vector, rest)
-    if transposed is not None:
-        rest.remove(transposed)
-        inner.insert(0, transposed)
-        size = _tile_points(scheduler, cost, vector, transposed, rest)
+    square = _transposed_axes(scheduler, cost.moves, vector, rest)
+    if square:
+        rest = [axis for axis in rest if axis not in square]
+        size = _tile_points(scheduler, cost, vector, square, rest)
         return with_outer(group, tuple(rest)), Strip(vector, size)
     between = _between(scheduler, cost.moves, vector, rest)
     if between is not None and hints.value(vector.extent) > machine.strip_points:
@@ -172,39 +171,54 @@ def _nearest(cost: StageCost, vector: Axis, order: Sequence[Axis]) -> Axis:
     return next((axis for axis in reversed(order) if cost.along(axis) <= most), vector)
 
 
-def _transposed_axis(
+def _transposed_axes(
     scheduler: Scheduler,
     moves: tuple[StridedAccess, ...],
     vector: Axis,
     rest: list[Axis],
-) -> Axis | None:
+) -> tuple[Axis, ...]:
     """An axis of a cache line or more, an access contiguous along it and strided along `vector`.
 
-    Strips of `vector` with this axis inside are square tiles, as for a transposition.
+    Strips of `vector` with this axis inside are square tiles, as for a transposition. Where the
+    access is contiguous along a short axis first, such as both parts of complex numbers, and this
+    one follows it, they are contiguous together, and both are given.
     """
+    hints, lanes = scheduler.hints, scheduler.machine.lanes
     for axis in rest:
-        extents = (scheduler.hints.value(a.extent) for a in (axis, vector))
-        long = min(extents) >= scheduler.machine.lanes
+        if min(hints.value(a.extent) for a in (axis, vector)) < lanes:
+            continue
         for move in moves:
             along, across = move.stride(vector.symbol), move.stride(axis.symbol)
-            if long and across == 1 and along not in (0, 1):
-                return axis
-    return None
+            if along in (0, 1):
+                continue
+            if across == 1:
+                return (axis,)
+            for short in rest:
+                follows = short != axis and move.stride(short.symbol) == 1
+                if follows and across == short.extent and hints.value(short.extent) <= lanes // 2:
+                    return axis, short
+    return ()
 
 
 def _tile_points(
-    scheduler: Scheduler, cost: StageCost, vector: Axis, transposed: Axis, rest: list[Axis]
+    scheduler: Scheduler,
+    cost: StageCost,
+    vector: Axis,
+    square: tuple[Axis, ...],
+    rest: list[Axis],
 ) -> int:
     """The length of strips of `vector`, for each of whose points a cache line stays.
 
-    Each line serves the elements of `transposed` that follow. As long as the nearest cache has
-    places for those lines, a half of them for what is stored; and as short as work units ask for.
+    Each line serves the elements of the axes of `square` that follow. As long as the nearest cache
+    has places for those lines, a half of them for what is stored; and as short as work units ask
+    for.
     """
     hints, machine = scheduler.hints, scheduler.machine
     size = machine.tile_points
     for move in cost.moves:
         along = move.stride(vector.symbol)
-        if move.stride(transposed.symbol) != 1 or along is None or along in (0, 1):
+        contiguous = any(move.stride(axis.symbol) == 1 for axis in square)
+        if not contiguous or along is None or along in (0, 1):
             continue
         if along.free_symbols:
             size = min(size, machine.tile_points // 2)

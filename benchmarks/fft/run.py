@@ -18,7 +18,7 @@ import torch
 from torch import fft
 
 from benchmarks import problems
-from benchmarks.options import bounded_options
+from benchmarks.options import staged_options
 from benchmarks.problems import Problem
 from benchmarks.processes import Event, Settings
 
@@ -140,9 +140,9 @@ def every() -> dict[str, Problem]:
     return {row.name: row for rows in (_plain(), _across(), _short_time()) for row in rows}
 
 
-def build_row(name: str, settings: Settings) -> None:
-    """Packages a row."""
-    problems.build(every()[name], settings)
+def build_row(name: str, settings: Settings) -> str:
+    """Packages a row; why there is no package, or ""."""
+    return problems.build(every()[name], settings)
 
 
 def times_row(name: str, settings: Settings) -> Iterator[Event]:
@@ -152,7 +152,7 @@ def times_row(name: str, settings: Settings) -> Iterator[Event]:
 
 def main() -> None:
     """The command line."""
-    options = bounded_options("fft", __doc__, seconds=0.3, most=10.0).parse_args()
+    options = staged_options("fft", __doc__, seconds=0.3, most=10.0).parse_args()
     names = [name for name in every() if re.search(options.only, name)]
     problems.run(options, "fft", ABOUT, names, build_row, times_row)
 

@@ -17,7 +17,7 @@ import torch
 from torch import linalg
 
 from benchmarks import problems
-from benchmarks.options import bounded_options
+from benchmarks.options import staged_options
 from benchmarks.problems import Problem
 from benchmarks.processes import Event, Settings
 
@@ -89,9 +89,9 @@ def chosen(device: str, only: str) -> list[str]:
     return [name for name in names if re.search(only, name)]
 
 
-def build_row(name: str, settings: Settings) -> None:
-    """Packages a row."""
-    problems.build(every()[name], settings)
+def build_row(name: str, settings: Settings) -> str:
+    """Packages a row; why there is no package, or ""."""
+    return problems.build(every()[name], settings)
 
 
 def times_row(name: str, settings: Settings) -> Iterator[Event]:
@@ -101,7 +101,7 @@ def times_row(name: str, settings: Settings) -> Iterator[Event]:
 
 def main() -> None:
     """The command line."""
-    options = bounded_options("linalg", __doc__, seconds=0.3, most=10.0).parse_args()
+    options = staged_options("linalg", __doc__, seconds=0.3, most=10.0).parse_args()
     names = chosen(options.device, options.only)
     problems.run(options, "linalg", ABOUT, names, build_row, times_row)
 

@@ -68,6 +68,19 @@ def test_transposing_kernels_run_in_narrow_strips() -> None:
     assert len(stage.order) == 2
 
 
+def _pairs(_: GraphBuilder, x: Tensor) -> Sequence[Tensor]:
+    """Planes of both parts, as pairs in a matrix that is turned."""
+    return [unary_op("exp", transpose(x, 0, 2))]
+
+
+@pytest.mark.parametrize(("parts", "inner"), [(2, 3), (16, 2)], ids=("short", "long"))
+def test_a_tile_has_the_short_axis_between_its_points(parts: int, inner: int) -> None:
+    kernel = only_kernel(make_graph(_pairs, {"x": (parts, 256, 512)}))
+    (stage,) = kernel.stages
+    assert kernel.strip is not None
+    assert len(stage.order) == inner and len(kernel.outer) == 3 - inner
+
+
 @pytest.mark.parametrize(
     ("shape", "size"),
     [((8192, 500), 256), ((8192, 1024), 32), ((8192, 528), 256), ((2048, 500), 128)],

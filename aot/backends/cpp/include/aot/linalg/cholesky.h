@@ -86,7 +86,6 @@ Lanes<typename M::Element> cholesky_lanes(M a, int64_t n) {
 template <class Cfg>
 struct Cholesky : Finished {
   using T = typename Cfg::A;
-  static constexpr bool kLower = true;
 
   template <class Args>
   static void lanes(const Args& p, int64_t first, int64_t lanes, T* record, Room) {
@@ -111,20 +110,25 @@ struct Cholesky : Finished {
     if constexpr (a.kParts == 2) conjugate_rows(a, n);
     const int64_t info = cholesky_upper(a, n, room);
     if constexpr (a.kParts == 2) conjugate_rows(a, n);
-    constexpr int64_t kTile = 32;
     for (int part = 0; part < a.kParts; ++part, record += n * n) {
-      const T* const from = a.part(part);
-      for (int64_t i0 = 0; i0 < n; i0 += kTile) {
-        for (int64_t j0 = 0; j0 < n; j0 += kTile) {
-          for (int64_t i = i0; i < min64(n, i0 + kTile); ++i) {
-            for (int64_t j = j0; j < min64(n, j0 + kTile); ++j) {
-              record[i * n + j] = j <= i ? from[j * a.ld + i] : T(0);
-            }
-          }
-        }
-      }
+      write_lower(a.part(part), a.ld, n, record);
     }
     *record = T(info);
+  }
+
+  // The upper triangle as a lower one by rows, zeros above it.
+  static void write_lower(const T* from, int64_t ld, int64_t n, T* record) {
+    constexpr int64_t kSide = transpose_lanes<T>();
+    for (int64_t i0 = 0; i0 < n; i0 += kSide) {
+      const int64_t i1 = min64(n, i0 + kSide), whole = i1 - i0 == kSide ? i0 : 0;
+      for (int64_t j = 0; j < whole; j += kSide) {
+        transpose_block(from + j * ld + i0, ld, record + i0 * n + j, n);
+      }
+      for (int64_t i = i0; i < i1; ++i) {
+        for (int64_t j = whole; j <= i; ++j) record[i * n + j] = from[j * ld + i];
+        for (int64_t j = i + 1; j < n; ++j) record[i * n + j] = T(0);
+      }
+    }
   }
 
   template <class M>

@@ -62,6 +62,10 @@ void interleave(const T* from, int64_t stride, int64_t count, T* to) {
     for (; e + kSide <= count; e += kSide) {
       transpose_block(from + e, stride, to + e * kLanes<T>, kLanes<T>);
     }
+    if (count - e >= kSide / 4) {
+      transpose_block_n(from + e, stride, to + e * kLanes<T>, kLanes<T>, kSide, count - e);
+      return;
+    }
   }
   for (; e < count; ++e) {
     for (int64_t l = 0; l < kLanes<T>; ++l) to[e * kLanes<T> + l] = from[l * stride + e];
@@ -76,6 +80,10 @@ void separate(const T* from, int64_t count, T* to, int64_t stride) {
   if constexpr (kSide == kLanes<T>) {
     for (; e + kSide <= count; e += kSide) {
       transpose_block(from + e * kLanes<T>, kLanes<T>, to + e, stride);
+    }
+    if (count - e >= kSide / 4) {
+      transpose_block_n(from + e * kLanes<T>, kLanes<T>, to + e, stride, count - e, kSide);
+      return;
     }
   }
   for (; e < count; ++e) {
@@ -115,8 +123,8 @@ void gather_lanes(Seen<T> first, Batches apart, int64_t lanes, int64_t rows, int
 }
 // Complex numbers as they lie in tensors, both parts side by side, are turned together.
 template <class T>
-void gather_lanes(ComplexSeen<T> first, Batches apart, int64_t lanes, int64_t rows,
-                  int64_t columns, ComplexLaneMatrix<T> to) {
+void gather_lanes(ComplexSeen<T> first, Batches apart, int64_t lanes, int64_t rows, int64_t columns,
+                  ComplexLaneMatrix<T> to) {
   const Seen<T> re = first.re, im = first.im;
   const bool paired = im.at == re.at + 1 && re.col == 2 && im.col == 2 && re.row == im.row;
   if (!paired || apart.re != apart.im || lanes != kLanes<T> || columns > kSmall) {
@@ -124,13 +132,22 @@ void gather_lanes(ComplexSeen<T> first, Batches apart, int64_t lanes, int64_t ro
     gather_lanes(im, apart.im, lanes, rows, columns, to.im.at);
     return;
   }
+  // Rows that follow each other are one, of which whole vectors are turned at a time.
+  constexpr int64_t kMost = 32;
+  static_assert(kMost <= kSmall);
+  const bool dense = re.row == 2 * columns;
+  const int64_t lines = dense ? 1 : rows, each = dense ? rows * columns : columns;
+  const int64_t step = dense ? kMost : columns;
   alignas(64) T both[2 * kSmall * kLanes<T>];
-  for (int64_t i = 0; i < rows; ++i) {
-    interleave(re.at + i * re.row, apart.re, 2 * columns, both);
-    T *const x = to.re.at + i * columns * kLanes<T>, *const y = to.im.at + i * columns * kLanes<T>;
-    for (int64_t j = 0; j < columns * kLanes<T>; j += kLanes<T>) {
-      store(x + j, load<T, kLanes<T>>(both + 2 * j));
-      store(y + j, load<T, kLanes<T>>(both + 2 * j + kLanes<T>));
+  for (int64_t i = 0; i < lines; ++i) {
+    for (int64_t e = 0; e < each; e += step) {
+      const int64_t count = min64(step, each - e), at = (i * columns + e) * kLanes<T>;
+      interleave(re.at + i * re.row + 2 * e, apart.re, 2 * count, both);
+      T *const x = to.re.at + at, *const y = to.im.at + at;
+      for (int64_t j = 0; j < count * kLanes<T>; j += kLanes<T>) {
+        store(x + j, load<T, kLanes<T>>(both + 2 * j));
+        store(y + j, load<T, kLanes<T>>(both + 2 * j + kLanes<T>));
+      }
     }
   }
 }

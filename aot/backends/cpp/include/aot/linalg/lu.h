@@ -445,7 +445,6 @@ template <class Cfg>
 struct SolveTriangular : Finished {
   using T = typename Cfg::A;
   using Shape = Triangle<Cfg::UPPER, Cfg::UNIT>;
-  static constexpr bool kLower = !Cfg::UPPER;
 
   template <class Args>
   static void lanes(const Args& p, int64_t first, int64_t lanes, T* record, Room room) {

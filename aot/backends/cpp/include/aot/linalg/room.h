@@ -30,7 +30,6 @@ struct Room {
 
 // A routine whose records are finished as they are computed; others put each in order afterwards.
 struct Finished {
-  static constexpr bool kLower = false;  // whether it reads lower triangles of a alone
   template <class Args, class T>
   static AOT_INLINE void finish(const Args&, T*) {}
 };
@@ -58,17 +57,39 @@ AOT_INLINE void copy_row(const T* from, int64_t step, int64_t count, T* to) {
   for (; j < count; ++j) to[j] = from[j * step];
 }
 
+// A tile of a matrix whose columns are nearer than its rows, by rows: neighbours of a column,
+// `step` apart, are read together, and turned in registers.
+template <class T>
+AOT_INLINE void turn_tile(const T* from, int64_t step, int64_t column, T* to, int64_t ld) {
+  constexpr int kSide = transpose_lanes<T>();
+  if (step == 1) return transpose_block(from, column, to, ld);
+  alignas(64) T columns[kSide * kSide];
+  AOT_UNROLL for (int64_t j = 0; j < kSide; ++j) {
+    store(columns + j * kSide, load_strided<T, kSide>(from + j * column, 2));
+  }
+  transpose_block(columns, kSide, to, ld);
+}
+
 // The matrix as dense rows, zeros beside it up to the end of its last panel. Tiles keep what is
 // read across rows in a cache.
 template <class T>
 void copy_in(Seen<T> from, int64_t rows, int64_t columns, T* to, int64_t ld) {
-  constexpr int64_t kTile = 32;
+  constexpr int64_t kTile = 32, kSide = transpose_lanes<T>();
+  const bool turned = (from.row == 1 || from.row == 2) && from.col > from.row;
+  const int64_t whole = turned ? columns / kSide * kSide : 0;
   for (int64_t i0 = 0; i0 < rows; i0 += kTile) {
-    const int64_t i1 = min64(i0 + kTile, rows);
+    const int64_t i1 = min64(i0 + kTile, rows), turns = whole ? (i1 - i0) / kSide * kSide : 0;
+    for (int64_t j = 0; j < whole; j += kSide) {
+      for (int64_t i = i0; i < i0 + turns; i += kSide) {
+        turn_tile(from.at + i * from.row + j * from.col, from.row, from.col, to + i * ld + j, ld);
+      }
+    }
     for (int64_t j0 = 0; j0 < columns; j0 += kTile) {
       const int64_t j1 = min64(j0 + kTile, columns);
       for (int64_t i = i0; i < i1; ++i) {
-        copy_row(from.at + i * from.row + j0 * from.col, from.col, j1 - j0, to + i * ld + j0);
+        const int64_t j = i < i0 + turns ? max64(j0, whole) : j0;
+        if (j >= j1) continue;
+        copy_row(from.at + i * from.row + j * from.col, from.col, j1 - j, to + i * ld + j);
       }
     }
     for (int64_t i = i0; i < i1; ++i) {

@@ -82,20 +82,24 @@ struct RoutineArgs {
   bool small() const { return !Cfg::ALONE && rows() <= kSmall && n <= kSmall && r <= kSmall; }
 };
 
-// Fetches matrices of a batch that come next, while they are a small part of the first cache:
-// several streams at once are more than hardware guesses.
-template <bool LOWER = false, class T>
+// Fetches matrices of a batch that come next, while they are a small part of a near cache: several
+// streams at once are more than hardware guesses. Line after line, also where half of a matrix is
+// read: it is that order which hardware follows.
+template <class T>
 AOT_INLINE void fetch(Seen<T> first, int64_t batch, int64_t count, int64_t rows, int64_t columns) {
   constexpr int64_t kLine = 64 / int64_t(sizeof(T)), kMost = 32768 / int64_t(sizeof(T));
-  const int64_t wide = columns * first.col;
-  if (first.col < 1 || first.col > 2 || batch == 0 || count * rows * wide > kMost) return;
-  const bool dense = !LOWER && first.row == wide;
+  const int64_t wide = columns * first.col, all = count * rows * wide;
+  if (first.col < 1 || first.col > 2 || batch == 0 || all > 4 * kMost) return;
+  const bool dense = first.row == wide;
   const int64_t each = dense ? rows * wide : wide, lines = dense ? 1 : rows;
   for (int64_t k = 0; k < count; ++k) {
     for (int64_t i = 0; i < lines; ++i) {
       const T* const at = first.at + k * batch + i * first.row;
-      const int64_t end = LOWER ? min64(each, (i + 1) * first.col) : each;
-      for (int64_t j = 0; j < end; j += kLine) __builtin_prefetch(at + j);
+      if (all <= kMost) {
+        for (int64_t j = 0; j < each; j += kLine) __builtin_prefetch(at + j);
+      } else {  // into the second-level cache
+        for (int64_t j = 0; j < each; j += kLine) __builtin_prefetch(at + j, 0, 2);
+      }
     }
   }
 }
@@ -123,7 +127,7 @@ AOT_INLINE void routine(const RoutineArgs<Cfg>& p, int64_t begin, int64_t end, v
     for (int64_t k = first; k < last; k += kLanes<T>) {
       const int64_t lanes = min64(kLanes<T>, last - k), next = k + kLanes<T>;
       if (next + kLanes<T> <= last) {
-        fetch<Routine::kLower>(p.matrix_a(next), p.a_batch, kLanes<T>, p.rows(), p.n);
+        fetch(p.matrix_a(next), p.a_batch, kLanes<T>, p.rows(), p.n);
         if (p.b) fetch(p.matrix_b(next), p.b_batch, kLanes<T>, p.n, p.r);
       }
       Routine::lanes(p, k, lanes, records, room);

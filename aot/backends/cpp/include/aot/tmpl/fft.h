@@ -19,6 +19,7 @@ namespace aot::tmpl {
 
 inline constexpr int64_t kFftColumns = 64;  // a multiple of all vectors' lanes
 inline constexpr int64_t kFftRows = 16;
+inline constexpr int64_t kFar = 1 << 19;  // bytes of columns that no near cache keeps
 
 enum class FftShape { SPLIT, LANES, ROWS };
 // What numbers are: complex; given as pairs of real ones; results that are such pairs.
@@ -86,12 +87,14 @@ AOT_INLINE Parts<typename Cfg::A> operand(const FftArgs<Cfg>& p, int64_t outer) 
 }
 
 // The first step's transforms of W lanes from `lane` on.
-template <class Cfg, FftLanes N, bool ALL, class Out>
+template <class Cfg, FftLanes N, bool ALL, class Out, class There = Nothing, class Next = Nothing>
 AOT_INLINE void from_given(const FftArgs<Cfg>& p, const Parts<typename Cfg::A>& all, int64_t lane,
-                           int64_t left, const Out& out, typename Cfg::A* a, typename Cfg::A* b) {
+                           int64_t left, const Out& out, typename Cfg::A* a, typename Cfg::A* b,
+                           const There& there = {}, const Next& next = {}) {
   using T = typename Cfg::A;
   const Parts<T> x = all.from(lane);
-  passes(First<Cfg>{}, p.n1, p.n1, 1, p.roots, Given<T, N, ALL, Cfg::INVERSE>{x, left}, out, a, b);
+  passes(First<Cfg>{}, p.n1, p.n1, 1, p.roots, Given<T, N, ALL, Cfg::INVERSE>{x, left}, out, a, b,
+         there, next);
 }
 
 // `count` rows of W elements, `step` apart, as W rows of `count`; the first `left` there are.
@@ -147,6 +150,15 @@ AOT_INLINE void neighbours(const FftArgs<Cfg>& p, const Parts<typename Cfg::A>& 
     lanes_into<Cfg, ALL>(p, x, lane, left, results, a, b, c);
   } else {
     const Results<T, ALL, SWAP> results{out + 2 * lane, 2 * p.inner, left, p.scale};
+    if constexpr (Cfg::REAL == FftReal::NONE && Cfg::GIVEN == FftLanes::PAIRS) {
+      constexpr int64_t kItem = sizeof(T);
+      if (p.n1 * p.re_step * kItem > kFar) {
+        const Written there{{results.at, results.step * kItem}};
+        const Read next{{x.re.at + (lane + kLanes<T>)*x.re.lane, x.re.step * kItem}};
+        from_given<Cfg, Cfg::GIVEN, ALL>(p, x, lane, left, results, a, b, there, next);
+        return;
+      }
+    }
     lanes_into<Cfg, ALL>(p, x, lane, left, results, a, b, c);
   }
 }

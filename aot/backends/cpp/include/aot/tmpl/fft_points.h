@@ -332,21 +332,63 @@ inline void pass(int64_t n, int64_t m, int64_t s, const T* roots, const In& in, 
   for (int64_t p = 1; p < m; ++p) butterflies<true>(p, m, s, constants, roots, in, out);
 }
 
+// What the first pass, as it puts a point, and the last one, as it gets one, fetch for later.
+struct Nothing {
+  AOT_INLINE void operator()(int64_t) const {}
+};
+// The cache lines of W pairs at a row, but for one that the pairs before them share: a stride from
+// row to row is more than hardware guesses.
+struct Lines {
+  const void* at;
+  int64_t row;  // bytes
+  template <bool WRITTEN>
+  AOT_INLINE void fetch(int64_t k) const {
+    const uintptr_t first = (reinterpret_cast<uintptr_t>(at) + k * row + 63) / 64 * 64;
+    __builtin_prefetch(reinterpret_cast<const void*>(first), WRITTEN, WRITTEN ? 3 : 2);
+    __builtin_prefetch(reinterpret_cast<const void*>(first + 64), WRITTEN, WRITTEN ? 3 : 2);
+  }
+};
+struct Read : Lines {
+  AOT_INLINE void operator()(int64_t k) const { fetch<false>(k); }
+};
+struct Written : Lines {
+  AOT_INLINE void operator()(int64_t k) const { fetch<true>(k); }
+};
+template <class T, class Ahead>
+struct Fetching {
+  Held<T> of;
+  Ahead ahead;
+  AOT_INLINE Point<T> get(int64_t k) const {
+    ahead(k);
+    return of.get(k);
+  }
+  AOT_INLINE void put(int64_t k, Point<T> x) const {
+    ahead(k);
+    of.put(k, x);
+  }
+};
+
 // All passes of n points, by way of two buffers.
-template <class T, class In, class Out>
+template <class T, class In, class Out, class There = Nothing, class Next = Nothing>
 AOT_INLINE void passes(Radices<>, int64_t, int64_t, int64_t, const T*, const In& in, const Out& out,
-                       T*, T*) {
+                       T*, T*, const There& = {}, const Next& = {}) {
   out.put(0, in.get(0));
 }
-template <class T, int R, int... REST, class In, class Out>
+template <class T, int R, int... REST, class In, class Out, class There = Nothing,
+          class Next = Nothing>
 AOT_INLINE void passes(Radices<R, REST...>, int64_t n, int64_t left, int64_t s, const T* roots,
-                       const In& in, const Out& out, T* a, T* b) {
+                       const In& in, const Out& out, T* a, T* b, const There& there = {},
+                       const Next& next = {}) {
   const int64_t m = left / R;
   if constexpr (sizeof...(REST) == 0) {
     pass<T, R>(n, m, s, roots, in, out);
   } else {
-    pass<T, R>(n, m, s, roots, in, Held<T>{a});
-    passes(Radices<REST...>{}, n, m, s * R, roots, Held<T>{a}, out, b, a);
+    pass<T, R>(n, m, s, roots, in, Fetching<T, There>{{a}, there});
+    if constexpr (sizeof...(REST) == 1) {
+      passes(Radices<REST...>{}, n, m, s * R, roots, Fetching<T, Next>{{a}, next}, out, b, a);
+    } else {
+      passes(Radices<REST...>{}, n, m, s * R, roots, Held<T>{a}, out, b, a, Nothing{}, next);
+    }
   }
 }
 
