@@ -35,8 +35,12 @@ _BUNDLE = 64
 _PLANE_PRODUCT = 1.3
 _TURNED_ELEMENT = 25
 _WORTH = 0.9
-# With dot products of pairs: products of panels for each that is wanted.
+# With dot products of pairs: products of panels for each that is wanted. Where tap rows are long
+# enough for tiles (`kLeastRun` in aot/tmpl/conv.h) a machine may have these, which multiply eight
+# times as fast: so many that neither machine is further from its best choice than the other.
 _WASTE_OF_PAIRS = 2.2
+_WASTE_OF_TILES = 4.2
+_LEAST_RUN = 8
 # What Winograd's transforms of an element cost, in products of a vector's lane, and from how many
 # rows of products on these take longer than reading the weight from memory.
 _TRANSFORM = 16
@@ -241,7 +245,8 @@ def turned_planes(shape: ConvShape, oh: int, ow: int, *, dots: bool) -> bool:
         return False
     if dots:
         waste = _panels(shape.oc) / shape.oc * even(shape.ic) / shape.ic
-        return waste >= _WASTE_OF_PAIRS
+        run = even(shape.ic) * (shape.kernel[2] if shape.dilation[2] == 1 else 1)
+        return waste >= (_WASTE_OF_TILES if run >= _LEAST_RUN else _WASTE_OF_PAIRS)
     taps, rows = prod(shape.kernel), planes_blocking(shape, oh, ow, last=True).rows
     turned = shape.kernel[0] * shape.stride[2] * _used_rows(shape, rows) / rows
     took = _PLANE_PRODUCT * shape.oc * taps + _TURNED_ELEMENT * turned

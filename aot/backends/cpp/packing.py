@@ -19,6 +19,8 @@ Array = np.ndarray[Any, Any]
 
 # Transposing runs from cache when the source rows of a piece fit: 16 rows x 512 x 8 bytes.
 _PIECE = 512
+# Elements of bfloat16 in a line of cache.
+_LINE = 32
 
 
 def packed_rows(k: int, dtype: np.dtype[Any]) -> int:
@@ -29,6 +31,11 @@ def packed_rows(k: int, dtype: np.dtype[Any]) -> int:
 def even(count: int) -> int:
     """The next even number, itself included."""
     return count + count % 2
+
+
+def row_elements(k: int, dtype: np.dtype[Any]) -> int:
+    """Elements of a row of `pack_rows`, whose machines' tiles load whole lines of bfloat16."""
+    return -(-k // _LINE) * _LINE if dtype.name == "bfloat16" else k
 
 
 def packed_channels(channels: int, dtype: np.dtype[Any]) -> int:
@@ -130,6 +137,14 @@ def pack_depthwise_weight(weight: Array) -> Array:
     return np.ascontiguousarray(weight.reshape(weight.shape[0], -1).T)
 
 
+def pack_rows(weight: Array) -> Array:
+    """A pointwise weight (OC, IC, 1, …) as rows of `row_elements`, zero beyond its channels."""
+    outputs, inputs = weight.shape[:2]
+    out = np.zeros((outputs, row_elements(inputs, weight.dtype)), weight.dtype)
+    out[:, :inputs] = weight.reshape(outputs, inputs)
+    return out
+
+
 def pack_planes_weight(weight: Array, groups: int) -> Array:
     """Packs a convolution weight (OC, IC/groups, *kernel) as (groups, K, OC/groups).
 
@@ -195,6 +210,7 @@ RECIPES: dict[str, Callable[..., Array]] = {
     "pack_conv": pack_conv_weight,
     "pack_depthwise": pack_depthwise_weight,
     "pack_planes": pack_planes_weight,
+    "pack_rows": pack_rows,
     "pack_winograd": pack_winograd_weight,
 }
 """Packing functions by the names that derived weights use."""

@@ -135,6 +135,13 @@ def _planes(point: Sequence[Expr], axes: Sequence[Axis], params: Params) -> Read
     return {**_at(point[1], depth), outputs.symbol: point[0] * per + point[2]}, []
 
 
+def _rows(point: Sequence[Expr], axes: Sequence[Axis], params: Params) -> Read:
+    outputs, channels, *kernel = axes
+    row, column = point
+    read = {a.symbol: integer(0) for a in kernel}
+    return {**read, outputs.symbol: row, channels.symbol: column}, [(column, channels.extent)]
+
+
 def _place(point: Sequence[Expr]) -> tuple[Expr, Expr]:
     """Row and column of the matrix at a point of its panels."""
     panel, row, within, *pair = point
@@ -162,4 +169,5 @@ _READS: dict[str, Callable[[Sequence[Expr], Sequence[Axis], Params], Read]] = {
     "pack_conv": _conv,
     "pack_depthwise": _depthwise,
     "pack_planes": _planes,
+    "pack_rows": _rows,
 }

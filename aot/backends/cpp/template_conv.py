@@ -6,7 +6,7 @@ The templates are aot/tmpl/conv.h, depthwise.h, planes.h and winograd.h.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import gcd, prod
 
 from aot.backends.cpp.context import KernelContext
@@ -21,6 +21,8 @@ from aot.backends.cpp.conv_heuristic import (
     winograd_blocking,
     winograd_tile,
 )
+from aot.backends.cpp.conv_parts import Convolution, Made, triple
+from aot.backends.cpp.conv_product import image_product, is_image_product
 from aot.backends.cpp.gemm_heuristic import PANEL
 from aot.backends.cpp.kernel import (
     NAME,
@@ -38,8 +40,9 @@ from aot.backends.cpp.operands import (
     strided,
     template_type,
 )
-from aot.backends.cpp.packing import packed_channels, packed_matmul_shape
-from aot.backends.cpp.text import Writer, index_text
+from aot.backends.cpp.packing import packed_channels, packed_matmul_shape, row_elements
+from aot.backends.cpp.streaming import streamed_buffers
+from aot.backends.cpp.text import Writer
 from aot.backends.cpp.tile import (
     COLUMN,
     ROW,
@@ -48,6 +51,7 @@ from aot.backends.cpp.tile import (
     cut_of,
     emit_epilogue,
     epilogue_nests,
+    results_of,
     tile_context,
     tile_space,
 )
@@ -59,70 +63,41 @@ from aot.ir.kernel_facts import argument_buffers, template_call
 from aot.ir.kernels import KernelGraph, TemplateKernel
 from aot.ir.nests import Buffer, DerivedWeight, View
 from aot.ir.templates.conv import Conv
-from aot.symbolic import Expr, ceil_div, integer, is_int, product, unravel, var
+from aot.symbolic import (
+    Expr,
+    FloorDiv,
+    Modulo,
+    ceil_div,
+    integer,
+    is_int,
+    product,
+    substitute,
+    unravel,
+    var,
+)
 
 _DEPTHWISE_COLUMNS = 16
+_DEPTHWISE_TURN = 64
 _DEPTHWISE_CHANNELS = 256
 _UNIT_MACS = 600_000
+# Phases that turned tiles may have side by side: those that divide every vector.
+_SPREADS = (2, 4)
 # Dimensions of an image.
 _FLAT = 2
 
 _IMAGE = var("tile_image")
 
-Triple = tuple[Expr, Expr, Expr]
-
-
-@dataclass(frozen=True)
-class _Convolution:
-    """One convolution kernel, taken apart; sizes and strides as (depth, height, width).
-
-    `packed`: the weight is packed beforehand; else it is packed at run time. `depthwise`: vectors
-    run along channels of a group each; `planes`: along pixels. `tile`: outputs of a tile that
-    is transformed.
-    """
-
-    kernel: TemplateKernel
-    context: KernelContext
-    space: TileSpace
-    shape: ConvShape
-    images: Expr
-    pixels: Expr
-    sizes: Triple
-    out: Triple
-    x: Strided
-    w: Strided
-    x_view: View
-    w_view: View
-    dtype: DType
-    w_dtype: DType
-    packed: bool
-    depthwise: bool
-    planes: bool
-    tile: tuple[int, int] | None
-
-    @property
-    def w_argument(self) -> str:
-        """The buffer that holds the weight."""
-        return self.kernel.argument(self.w_view.buffer)
-
-    @property
-    def x_steps(self) -> Triple:
-        """The input's spatial strides."""
-        return _triple(self.x.strides[2:], integer(0))
-
-    def text(self, expr: Expr) -> str:
-        """A size or offset in C++."""
-        return index_text(expr, self.context.names)
-
 
 def emit_conv(kernel: TemplateKernel, graph: KernelGraph) -> EmittedKernel:
     """The function of a kernel whose template is a convolution."""
-    c = _take_apart(kernel, graph)
+    c = _take_apart(kernel, graph, packed=kernel.packed is not None)
     body, sizes = open_template(kernel, graph, c.context)
     writer = body.writer
     nests = epilogue_nests(kernel, c.space, c.context)
     emit_epilogue(body, nests, c.space, c.dtype.compute, lines=_image_lines(c))
-    if c.planes and c.packed:
+    if is_image_product(c):
+        made = image_product(body, c, graph)
+    elif c.planes and c.packed:
         made = _planes(body, c, graph)
     elif c.tile is not None and c.packed:
         made = _winograd(body, c, c.tile, graph)
@@ -141,29 +116,12 @@ def emit_conv(kernel: TemplateKernel, graph: KernelGraph) -> EmittedKernel:
     )
 
 
-@dataclass(frozen=True)
-class _Made:
-    """What a variant decides: configuration text, header, launch numbers, shared tables."""
-
-    config: str
-    header: str
-    work: Expr
-    scratch: Expr
-    grain: int
-    tables: tuple[str, ...] = ()
-
-
-def _triple(values: Sequence[Expr], missing: Expr) -> Triple:
-    filled = (*[missing] * (3 - len(values)), *values)
-    return filled[0], filled[1], filled[2]
-
-
 def _ints(values: Sequence[int], missing: int) -> tuple[int, int, int]:
     filled = (*[missing] * (3 - len(values)), *[int(v) for v in values])
     return filled[0], filled[1], filled[2]
 
 
-def _take_apart(kernel: TemplateKernel, graph: KernelGraph) -> _Convolution:
+def _take_apart(kernel: TemplateKernel, graph: KernelGraph, *, packed: bool) -> Convolution:
     call, buffers = template_call(kernel, Conv), graph.buffers
     x_view, w_view = call.x, call.w
     shape = _shape(call, w_view)
@@ -173,7 +131,6 @@ def _take_apart(kernel: TemplateKernel, graph: KernelGraph) -> _Convolution:
     made = make_context(kernel, graph)
     x = strided(call, x_view, buffers, made.ranges)
     w_dtype = buffers[w_view.buffer].dtype
-    packed = kernel.packed is not None
     last = x.strides[1] == 1
     lone = shape.groups > 1 and shape.ic == shape.oc == 1 and not last
     shape, x, inputs = _without_gaps(shape, x, [a.extent for a in x_view.axes[2:]])
@@ -193,15 +150,19 @@ def _take_apart(kernel: TemplateKernel, graph: KernelGraph) -> _Convolution:
     if not last:
         planes = by_planes(shape, long, pixels_contiguous=x.strides[-1] == 1)
         planes = planes and (space.turned or lone)
-    return _Convolution(
+    spread = 1
+    if packed and space.turned and not planes and (call.phases or 1) > 1 and shape.groups == 1:
+        spread, space, context = _spread(kernel, made, shape, dtype.compute, space, context)
+    return Convolution(
         kernel,
         context,
         space,
+        spread,
         shape,
         batch.extent,
         product((batch.extent, *out)),
-        _triple(inputs, integer(1)),
-        _triple(out, integer(1)),
+        triple(inputs, integer(1)),
+        triple(out, integer(1)),
         x,
         strided(call, w_view, buffers, context.ranges),
         x_view,
@@ -247,11 +208,23 @@ def _without_gaps(
 
 
 def _space(
-    kernel: TemplateKernel, made: KernelContext, shape: ConvShape, compute: DType, *, turned: bool
+    kernel: TemplateKernel,
+    made: KernelContext,
+    shape: ConvShape,
+    compute: DType,
+    *,
+    turned: bool,
+    spread: int = 1,
 ) -> tuple[TileSpace, KernelContext]:
-    """How tiles lie in the output: turned, if that is asked for and all stores run along pixels."""
-    batch, channel, *spatial = template_call(kernel, Conv).output.axes
+    """How tiles lie in the output: turned, if that is asked for and all stores run along pixels.
+
+    `spread`: so many phases of each pixel are neighbours in a turned tile, as `_phase_last` has
+    them among the columns.
+    """
+    call = template_call(kernel, Conv)
+    batch, channel, *spatial = call.output.axes
     out = [a.extent for a in spatial]
+    out[-1] = (out[-1] * spread).expand()
     if turned:  # rows are the pixels of one image
         image = integer(0) if is_int(batch.extent, 1) else _IMAGE
         rows, places = product(out), (image, *unravel(ROW, out))
@@ -262,10 +235,15 @@ def _space(
         )
     else:
         rows, places = product((batch.extent, *out)), unravel(ROW, (batch.extent, *out))
-    axes = {batch.symbol: places[0], channel.symbol: COLUMN}
+    column, columns = COLUMN, channel.extent
+    if spread > 1:
+        per, phase = _channels_of(call), Modulo(places[-1], integer(spread))
+        column, columns = _phase_last(COLUMN, phase, per, spread), integer(int(columns) // spread)
+        places = (*places[:-1], FloorDiv(places[-1], integer(spread)))
+    axes = {batch.symbol: places[0], channel.symbol: column}
     axes.update({a.symbol: place for a, place in zip(spatial, places[1:], strict=True)})
     aligned = shape.groups == 1 or shape.oc % PANEL == 0
-    space = replace(tile_space(rows, channel.extent, axes, aligned=aligned), turned=turned)
+    space = replace(tile_space(rows, columns, axes, aligned=aligned), turned=turned)
     context = tile_context(made, space, compute)
     nests = epilogue_nests(kernel, space, context)
     if turned and along_rows(nests, context):
@@ -274,12 +252,48 @@ def _space(
     if cut is not None:
         space = replace(space, cut=cut)
         context = tile_context(made, space, compute)
+    if spread > 1:
+        return space, context
     if turned and not along_rows(epilogue_nests(kernel, space, context), context, cut):
         return _space(kernel, made, shape, compute, turned=False)
     return space, context
 
 
-def _image_lines(c: _Convolution) -> list[str]:
+def _channels_of(call: Conv) -> int:
+    """Output channels of a transposed convolution, whose phases `call` computes."""
+    return int(call.w.axes[0].extent) // (call.phases or 1)
+
+
+def _phase_last(column: Expr, phase: Expr, per: int, spread: int) -> Expr:
+    """The output (…, phase, channel of `per`) that is at column (…, channel), phase `phase`."""
+    outer = FloorDiv(column, integer(per)) * spread + phase
+    return outer * per + Modulo(column, integer(per))
+
+
+def _spread(
+    kernel: TemplateKernel,
+    made: KernelContext,
+    shape: ConvShape,
+    compute: DType,
+    space: TileSpace,
+    context: KernelContext,
+) -> tuple[int, TileSpace, KernelContext]:
+    """Turned tiles whose rows have the phases of a pixel side by side, where stores run so.
+
+    They are those along the last dimension: outputs (phase, channel) of a transposed convolution.
+    """
+    call = template_call(kernel, Conv)
+    for spread in _SPREADS:
+        if (call.phases or 1) % spread:
+            continue
+        found, inside = _space(kernel, made, shape, compute, turned=True, spread=spread)
+        nests = epilogue_nests(kernel, found, inside)
+        if found.turned and along_rows(nests, inside, found.cut, most=1):
+            return spread, found, inside
+    return 1, space, context
+
+
+def _image_lines(c: Convolution) -> list[str]:
     """In a turned epilogue, pixels become those of their image."""
     if not c.space.turned or is_int(c.images, 1):
         return []
@@ -317,13 +331,17 @@ def pack_conv(kernel: TemplateKernel, graph: KernelGraph) -> tuple[Buffer, Deriv
     call, buffers = template_call(kernel, Conv), graph.buffers
     view, buffer, shape = call.w, buffers[call.w.buffer], _shape(call, call.w)
     taps = prod(shape.kernel)
-    parts = _take_apart(kernel, graph)
+    parts = _take_apart(kernel, graph, packed=True)
     if parts.tile is not None:
         down, across = parts.tile
         matrices, panels = (down + 2) * (across + 2), -(-shape.oc // PANEL)
         made = (matrices, panels, shape.ic, PANEL)
         tile = (("down", down), ("across", across))
         return pack_weight(buffer, view, "pack_winograd", made, tile)
+    if is_image_product(parts):
+        return pack_weight(
+            buffer, view, "pack_rows", (shape.oc, row_elements(shape.ic, buffer.dtype.numpy))
+        )
     if parts.planes:
         groups = (("groups", shape.groups),)
         depth = taps * shape.ic
@@ -331,13 +349,18 @@ def pack_conv(kernel: TemplateKernel, graph: KernelGraph) -> tuple[Buffer, Deriv
     x = strided(call, call.x, buffers, kernel_ranges(kernel, graph))
     if buffer.dtype == buffers[call.x.buffer].dtype and _is_depthwise(shape, x):
         return pack_weight(buffer, view, "pack_depthwise", (taps, shape.groups))
+    if parts.spread > 1:
+        outputs, spread = view.axes[0].symbol, integer(parts.spread)
+        column, phase = FloorDiv(outputs, spread), Modulo(outputs, spread)
+        place = _phase_last(column, phase, _channels_of(call), parts.spread)
+        view = replace(view, index=tuple(substitute(e, {outputs: place}) for e in view.index))
     channels = packed_channels(shape.ic, buffer.dtype.numpy)
     matrix = packed_matmul_shape(taps * channels, shape.oc, buffer.dtype.numpy)
     sizes = (shape.groups, *matrix)
     return pack_weight(buffer, view, "pack_conv", sizes, (("groups", shape.groups),))
 
 
-def _config(base: str, c: _Convolution, types: Sequence[str], values: dict[str, int]) -> str:
+def _config(base: str, c: Convolution, types: Sequence[str], values: dict[str, int]) -> str:
     q = c.shape
     for letter, numbers in (
         ("K", q.kernel),
@@ -356,7 +379,7 @@ def _assign(writer: Writer, fields: dict[str, str]) -> None:
         writer.line(f"call.{name} = {value};")
 
 
-def _fields(c: _Convolution) -> dict[str, str]:
+def _fields(c: Convolution) -> dict[str, str]:
     """Fields that both templates' arguments have."""
     kind = template_type(c.dtype)
     pointer = c.context.pointers[c.x_view.buffer]
@@ -380,7 +403,7 @@ def _fields(c: _Convolution) -> dict[str, str]:
     }
 
 
-def _depthwise(body: Body, c: _Convolution) -> _Made:
+def _depthwise(body: Body, c: Convolution) -> Made:
     writer = body.writer
     kind = template_type(c.dtype)
     types = [f"  using A = {kind};"]
@@ -393,13 +416,14 @@ def _depthwise(body: Body, c: _Convolution) -> _Made:
     writer.line("aot::tmpl::depthwise(call, begin, end, args->scratch, epilogue);")
     channels = -(-c.shape.groups // PANEL) * PANEL
     width = min(channels, _DEPTHWISE_CHANNELS) + PANEL
-    elements = width * _DEPTHWISE_COLUMNS
+    pixels = _DEPTHWISE_TURN if c.space.turned else _DEPTHWISE_COLUMNS
+    elements = width * pixels
     if c.space.turned:
-        elements += width * (_DEPTHWISE_COLUMNS + PANEL)
+        elements += width * (pixels + PANEL)
     work = product((c.images, c.out[0], c.out[1]))
     row = c.shape.groups * prod(c.shape.kernel)
     macs = row * (int(c.out[2]) if is_int(c.out[2]) else 64)
-    return _Made(
+    return Made(
         config,
         "aot/tmpl/depthwise.h",
         work,
@@ -408,7 +432,7 @@ def _depthwise(body: Body, c: _Convolution) -> _Made:
     )
 
 
-def _planes(body: Body, c: _Convolution, graph: KernelGraph) -> _Made:
+def _planes(body: Body, c: Convolution, graph: KernelGraph) -> Made:
     writer, hints = body.writer, hints_of(graph.dims)
     kind, compute = template_type(c.dtype), c.dtype.compute
     blocking = planes_blocking(
@@ -434,10 +458,10 @@ def _planes(body: Body, c: _Convolution, graph: KernelGraph) -> _Made:
     bundles = -(-c.shape.groups // blocking.bundle)
     work = product((c.images, integer(bundles), c.out[0], steps))
     scratch = integer(blocking.scratch_bytes)
-    return _Made(config, "aot/tmpl/planes.h", work, scratch, blocking.grain)
+    return Made(config, "aot/tmpl/planes.h", work, scratch, blocking.grain)
 
 
-def _winograd(body: Body, c: _Convolution, tile: tuple[int, int], graph: KernelGraph) -> _Made:
+def _winograd(body: Body, c: Convolution, tile: tuple[int, int], graph: KernelGraph) -> Made:
     writer, hints = body.writer, hints_of(graph.dims)
     blocking = winograd_blocking(c.shape, tile, *(hints.value(e) for e in (c.images, *c.out[1:])))
     kind, padding = template_type(c.dtype), c.shape.padding
@@ -458,10 +482,10 @@ def _winograd(body: Body, c: _Convolution, tile: tuple[int, int], graph: KernelG
     rows, columns = ceil_div(down, blocking.rows), ceil_div(across, blocking.columns)
     work = product((rows, columns, integer(-(-c.shape.oc // blocking.nb))))
     scratch = integer(-(-blocking.scratch_bytes // 64) * 64)
-    return _Made(config, "aot/tmpl/winograd.h", work, scratch, blocking.grain)
+    return Made(config, "aot/tmpl/winograd.h", work, scratch, blocking.grain)
 
 
-def _general(body: Body, c: _Convolution, graph: KernelGraph) -> _Made:
+def _general(body: Body, c: Convolution, graph: KernelGraph) -> Made:
     hints = hints_of(graph.dims)
     stored = c.w_dtype if c.packed else c.dtype.compute
     blocking = conv_blocking(
@@ -487,6 +511,7 @@ def _general(body: Body, c: _Convolution, graph: KernelGraph) -> _Made:
         f"  using B = {template_type(stored)};",
         f"  static constexpr bool PATCH = {'true' if blocking.patch else 'false'};",
         *["  static constexpr bool TURNED = true;"] * blocking.turned,
+        *[f"  static constexpr int64_t SPREAD = {c.spread};"] * (c.spread > 1),
         *[SHARED_TABLES] * len(tables),
     ]
     scratch = _scratch(c, blocking)
@@ -497,30 +522,33 @@ def _general(body: Body, c: _Convolution, graph: KernelGraph) -> _Made:
         weight = _pack_at_run_time(writer, c, stored, scratch)
         scratch = scratch + _packed_elements(c) * stored.itemsize
     _assign(writer, {**_fields(c), "sc": c.text(c.x.strides[1]), "w": weight})
+    if not (c.space.turned or streamed_buffers(c.kernel, graph)):
+        nests = epilogue_nests(c.kernel, c.space, c.context)
+        _assign(writer, results_of(nests, c.context, COLUMN))
     writer.line("aot::tmpl::conv(call, begin, end, args->scratch, epilogue);")
     tiles = -(-c.shape.oc // blocking.nb)
     work = product((integer(c.shape.groups * tiles), ceil_div(c.pixels, blocking.mb)))
     config = _config("ConvConfig", c, types, values)
-    return _Made(config, "aot/tmpl/conv.h", work, scratch, blocking.grain, tables)
+    return Made(config, "aot/tmpl/conv.h", work, scratch, blocking.grain, tables)
 
 
-def _scratch(c: _Convolution, blocking: ConvBlocking) -> Expr:
+def _scratch(c: Convolution, blocking: ConvBlocking) -> Expr:
     columns = (c.out[2] - 1) * c.shape.stride[2] + (c.shape.kernel[2] - 1) * c.shape.dilation[2] + 1
     total = (blocking.scratch_base + columns * blocking.scratch_per_column).expand()
     return (ceil_div(total, 64) * 64).expand()
 
 
-def _packed_elements(c: _Convolution) -> int:
+def _packed_elements(c: Convolution) -> int:
     taps = prod(c.shape.kernel)
     return c.shape.groups * -(-c.shape.oc // PANEL) * PANEL * taps * c.shape.ic
 
 
-def _pack_at_run_time(writer: Writer, c: _Convolution, stored: DType, scratch: Expr) -> str:
+def _pack_at_run_time(writer: Writer, c: Convolution, stored: DType, scratch: Expr) -> str:
     """Packs a weight that is computed by the model into scratch; the pointer's name."""
     kind = template_type(stored)
     place = f"static_cast<char*>(args->scratch) + ({c.text(scratch)})"
     writer.line(f"{kind}* const packed = reinterpret_cast<{kind}*>({place});")
-    steps = [c.w.strides[0], c.w.strides[1], *_triple(c.w.strides[2:], integer(0))]
+    steps = [c.w.strides[0], c.w.strides[1], *triple(c.w.strides[2:], integer(0))]
     source = f"{c.context.pointers[c.w_argument]} + ({c.text(c.w.offset)})"
     kernel = ", ".join(str(k) for k in c.shape.kernel)
     strides = ", ".join(c.text(s) for s in steps)

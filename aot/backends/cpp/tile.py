@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from aot.backends.cpp.context import KernelContext
 from aot.backends.cpp.stage import Bounds, StageEmitter
+from aot.backends.cpp.text import index_text
 from aot.backends.cpp.values import Body, pointer_type
 from aot.backends.cpp.width import choose_width
 from aot.errors import InternalError
@@ -19,6 +20,7 @@ from aot.ir.templates.base import TemplateCall
 from aot.symbolic import (
     Expr,
     Symbol,
+    affine_coefficients,
     ceil_div,
     divisors,
     integer,
@@ -208,12 +210,18 @@ _FAR = 8
 """Stores along a cut row that lie further apart are not along it."""
 
 
-def along_rows(nests: Sequence[LoopNest], context: KernelContext, cut: Cut | None = None) -> bool:
+def along_rows(
+    nests: Sequence[LoopNest],
+    context: KernelContext,
+    cut: Cut | None = None,
+    most: int | None = None,
+) -> bool:
     """Whether all stores of an epilogue are contiguous along ROW, and none along COLUMN.
 
-    Along a row that is `cut`, neighbours may lie a few elements apart.
+    Along a row that is `cut`, neighbours may lie a few elements apart, at most `most`.
     """
-    row, most = (ROW, 1) if cut is None else (cut.inner.symbol, _FAR)
+    row = ROW if cut is None else cut.inner.symbol
+    most = most or (1 if cut is None else _FAR)
 
     def step(store: Store, symbol: Symbol) -> Expr:
         index = [substitute(e, {symbol: symbol + 1}) for e in store.index]
@@ -229,6 +237,27 @@ def along_rows(nests: Sequence[LoopNest], context: KernelContext, cut: Cut | Non
         for nest in nests
         for store in nest.stores
     )
+
+
+def results_of(nests: Sequence[LoopNest], context: KernelContext, along: Symbol) -> dict[str, str]:
+    """Where the first store with neighbours along ROW or COLUMN goes, as templates' fields.
+
+    They are `out`, and the bytes between what lies along the other, `out_row`, and along this one,
+    `out_column`.
+    """
+    for store in (store for nest in nests for store in nest.stores):
+        if store.buffer in context.locals_:
+            continue
+        offset = context.ranges.simplify(context.offset(store.buffer, store.index))
+        found = affine_coefficients(offset, (COLUMN if along == ROW else ROW, along))
+        if found is None or found[0][1] != 1:
+            continue
+        (row, _), start = found
+        size = context.buffers[store.buffer].dtype.itemsize
+        place = f"{context.pointers[store.buffer]} + ({index_text(start, context.names)})"
+        row_text = index_text(row * size, context.names)
+        return {"out": place, "out_row": row_text, "out_column": str(size)}
+    return {}
 
 
 MATRIX_HEAD = (

@@ -14,6 +14,8 @@
 // Epi is called as in matmul.h, with b = 0, m = the output pixel (n, od, oh, ow) flattened, and
 // n = the output channel among all groups:  epi(0, m0, m1, n0, n1, tile, ld). With TURNED, where
 // the output's pixels are contiguous, the tile is tile[(n - n0) * ld + (m - m0)], of one image.
+// With SPREAD as well, so many channels that follow each other are phases of a pixel, and pixels
+// have these side by side: n counts channels of SPREAD each, and m pixels times SPREAD.
 //
 // W is packed: [G][ceil(OC/16)][KD][KH][KW][IC][16] (packing.pack_conv_weight), 64-byte aligned.
 // Without PATCH, channels must be contiguous (sc = 1) and A its own compute type. With PATCH, the
@@ -49,6 +51,7 @@ struct ConvConfig {
   static constexpr int64_t ROWS = 1;  // with PATCH: the most output rows of a block
   static constexpr bool PATCH = false;
   static constexpr bool TURNED = false;
+  static constexpr int64_t SPREAD = 1;   // with TURNED, 2 or 4: see above
   static constexpr bool SHARED = false;  // micro-kernels of all heights are those of SharedTables
 };
 
@@ -59,6 +62,10 @@ struct ConvArgs {
   const typename Cfg::B* w;
   int64_t n, d, h, wd;  // images and input size
   int64_t od, oh, ow;   // output size
+  // Where the epilogue stores first, without TURNED: bytes between pixels and channels; null: not
+  // known, or near enough.
+  const void* out = nullptr;
+  int64_t out_row = 0, out_column = 0;
 };
 
 namespace detail {
@@ -81,7 +88,7 @@ struct ConvShape {
   static constexpr bool kWidenB = !std::is_same_v<typename Cfg::B, T>;
   static constexpr int64_t kTable = round_up(kTaps * Cfg::MC * int64_t(sizeof(T*)), 64);
   // Turned tiles: whole blocks are transposed, so that there are whole blocks of rows.
-  static constexpr int64_t kTurn = 64, kTurnLd = kTurn + kPanel;
+  static constexpr int64_t kTurn = 64, kTurnLd = kTurn * Cfg::SPREAD + kPanel;
   static constexpr int64_t kRows = Cfg::TURNED ? round_up(Cfg::MC, kPanel) : Cfg::MC;
   static constexpr int64_t kTurned = Cfg::TURNED ? Cfg::NC * kTurnLd * int64_t(sizeof(T)) : 0;
   static constexpr int64_t kTile = kRows * kLd * int64_t(sizeof(T));
@@ -224,7 +231,8 @@ struct ConvRun {
         }
         if (dots) {  // a pair of bfloat16 takes the place of a float
           const PackedB<T> pairs{reinterpret_cast<const T*>(w), kPanelStride / 2};
-          multiply<Bf16DotFor<Cfg::OC <= kPanel>>(pixels, S::kRun / 2, pairs, ne - nc, part);
+          multiply<Bf16DotFor<Cfg::OC <= kPanel>>(m0, c0, pixels, S::kRun / 2, pairs, ne - nc,
+                                                  part);
           continue;
         }
       }
@@ -237,7 +245,8 @@ struct ConvRun {
             RowsInPlace());
         part(0, pixels);
       } else {
-        multiply<MultiplyAdd<T>>(pixels, S::kRun, PackedB<T>{w, kPanelStride}, ne - nc, part);
+        multiply<MultiplyAdd<T>>(m0, c0, pixels, S::kRun, PackedB<T>{w, kPanelStride}, ne - nc,
+                                 part);
       }
     }
   }
@@ -284,26 +293,34 @@ struct ConvRun {
   // run of pixels at a time; the rest wait unless they are the last. Returns those handed over.
   AOT_INLINE int64_t turn(int64_t m0, int64_t done, int64_t end, bool last, int64_t c0,
                           int64_t c1) const {
-    constexpr int64_t kL = Simd<T>::kLanes;
+    constexpr int64_t kL = Simd<T>::kLanes, kS = Cfg::SPREAD;
     while (end - done >= S::kTurn || (last && done < end)) {
       const int64_t count = min64(S::kTurn, end - done);
       for (int64_t r = 0; r < count; r += kL) {
         for (int64_t c = 0; c < c1 - c0; c += kL) {
-          transpose_block(tile + (done + r) * S::kLd + c, S::kLd, turned + c * S::kTurnLd + r,
-                          S::kTurnLd);
+          const T* const from = tile + (done + r) * S::kLd + c;
+          T* const to = turned + c / kS * S::kTurnLd + r * kS;
+          if constexpr (kS > 1) {
+            transpose_units<kS>(from, S::kLd, to, S::kTurnLd);
+          } else {
+            transpose_block(from, S::kLd, to, S::kTurnLd);
+          }
         }
       }
-      epi(0, m0 + done, m0 + done + count, c0, c1, turned, S::kTurnLd);
+      epi(0, (m0 + done) * kS, (m0 + done + count) * kS, c0 / kS, c1 / kS, turned, S::kTurnLd);
       done += count;
     }
     return done;
   }
 
-  // Pixels times columns of W that are read in place; `kc` k's a tap, as Op counts them. Calls
-  // part(i0, i1) with rows of the tile as they are finished.
+  // Pixels from m0 on times columns of W from channel c0 on, that are read in place; `kc` k's a
+  // tap, as Op counts them. Calls part(i0, i1) with rows of the tile as they are finished.
   template <class Op, class Part>
-  AOT_INLINE void multiply(int64_t pixels, int64_t kc, const PackedB<T>& w, int64_t columns,
-                           const Part& part) const {
+  AOT_INLINE void multiply(int64_t m0, int64_t c0, int64_t pixels, int64_t kc, const PackedB<T>& w,
+                           int64_t columns, const Part& part) const {
+    const char* const out =
+        p.out == nullptr ? nullptr
+                         : static_cast<const char*>(p.out) + m0 * p.out_row + c0 * p.out_column;
     const BlockArgs<T, PackedB<T>> args{table,
                                         Cfg::MC,
                                         pixels,
@@ -314,7 +331,10 @@ struct ConvRun {
                                         tile,
                                         S::kLd,
                                         half_last(columns),
-                                        !Cfg::TURNED};
+                                        !Cfg::TURNED,
+                                        out,
+                                        p.out_row,
+                                        p.out_column * kPanel};
     if (S::kTaps * kc <= Cfg::KB && p.n * p.od * p.oh * p.ow > 4 * Cfg::MC) {
       // Many pixels per unit of W mean that it is warm: finish strip by strip.
       block_by_strips<Op, kHeights>(args, part);

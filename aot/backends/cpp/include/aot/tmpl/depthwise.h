@@ -43,6 +43,7 @@ struct DepthwiseArgs {
 namespace detail {
 
 inline constexpr int64_t kDepthwiseColumns = 16;       // output columns of a tile
+inline constexpr int64_t kDepthwiseTurn = 64;          // the same, where tiles are turned
 inline constexpr int64_t kDepthwiseChannels = 256;     // channels of a tile
 inline constexpr int64_t kDepthwiseRun = 32;           // and the fewest that are worth a run
 inline constexpr int64_t kDepthwiseBytes = 192 << 10;  // of input under a row of output
@@ -54,8 +55,9 @@ struct DepthwiseRun {
   using S = Simd<T>;
   using V = typename S::V;
   static constexpr int64_t kLd = min64(round_up(Cfg::C, kPanel), kDepthwiseChannels) + kPanel;
-  static constexpr int64_t kTurnLd = kDepthwiseColumns + kPanel;
-  static constexpr int64_t kTile = kDepthwiseColumns * kLd;
+  static constexpr int64_t kMost = Cfg::TURNED ? kDepthwiseTurn : kDepthwiseColumns;
+  static constexpr int64_t kTurnLd = kMost + kPanel;
+  static constexpr int64_t kTile = kMost * kLd;
   static constexpr int64_t kTurned = Cfg::TURNED ? kLd * kTurnLd : 0;
   // Output columns computed together, enough sums to hide how long one takes; and taps of a kernel
   // row whose weights then find room in the registers of every machine.
@@ -184,11 +186,11 @@ struct DepthwiseRun {
     }
   }
 
-  // Output columns [ow0, ow1) of one row, channels [c0, c1), into the tile.
+  // Output columns [ow0, ow1) of one row, channels [c0, c1), into the tile from row `first` on.
   void strip(const A* image, int64_t d0, int64_t h0, int64_t ow0, int64_t ow1, int64_t c0,
-             int64_t c1) const {
+             int64_t c1, int64_t first) const {
     for (int64_t ow = ow0; ow < ow1;) {
-      T* out = tile + (ow - ow0) * kLd;
+      T* out = tile + (first + ow - ow0) * kLd;
       const int64_t left = ow1 - ow;
       if (left >= kCols) {
         group<kCols>(image, d0, h0, ow, c0, c1, out);
@@ -242,18 +244,27 @@ void depthwise(const DepthwiseArgs<Cfg>& p, int64_t begin, int64_t end, void* sc
     const typename Cfg::A* image = p.x + n * p.sn;
     for (int64_t c = 0; c < Cfg::C; c += run_of) {
       const int64_t ce = min64(Cfg::C, c + run_of);
+      int64_t done = (plane * p.oh + oh) * p.ow, held = 0;  // pixels; those that the tile has
+      const auto finish = [&] {
+        if constexpr (Cfg::TURNED) {
+          epi(0, done, done + held, c, ce, run.turn(held, ce - c), R::kTurnLd);
+        } else {
+          epi(0, done, done + held, c, ce, run.tile, R::kLd);
+        }
+        done += held;
+        held = 0;
+      };
       for (int64_t row = oh; row < oe; ++row) {
-        const int64_t m = (plane * p.oh + row) * p.ow, h0 = row * Cfg::SH - Cfg::PH;
+        const int64_t h0 = row * Cfg::SH - Cfg::PH;
         for (int64_t ow = 0; ow < p.ow; ow += detail::kDepthwiseColumns) {
           const int64_t stop = min64(p.ow, ow + detail::kDepthwiseColumns);
-          run.strip(image, d0, h0, ow, stop, c, ce);
-          if constexpr (Cfg::TURNED) {
-            epi(0, m + ow, m + stop, c, ce, run.turn(stop - ow, ce - c), R::kTurnLd);
-          } else {
-            epi(0, m + ow, m + stop, c, ce, run.tile, R::kLd);
-          }
+          // Turned, a channel's neighbours of several rows are stored together: whole lines.
+          if (held > 0 && (!Cfg::TURNED || held + stop - ow > R::kMost)) finish();
+          run.strip(image, d0, h0, ow, stop, c, ce, held);
+          held += stop - ow;
         }
       }
+      if (held > 0) finish();
     }
     u += oe - oh;
   }

@@ -71,6 +71,37 @@ AOT_INLINE void transpose_block(const E* src, int64_t row, T* dst, int64_t to = 
   AOT_UNROLL for (int i = 0; i < S::kLanes; ++i) S::store(dst + i * to, r[i]);
 }
 
+// Every second lane of a and b from both sides: (a0, b0, a1, b1, …), the upper half after H lanes.
+template <int H, class V, int... L>
+AOT_INLINE V zip_lanes(V a, V b, std::integer_sequence<int, L...>) {
+  return __builtin_shufflevector(a, b, (L % 2 * int(sizeof...(L)) + L / 2 + H)...);
+}
+
+// transpose_block of units of S neighbours: dst has, for each S columns of src, the units of all
+// rows. S is 2 or 4, and at most a vector.
+template <int S, class T>
+AOT_INLINE void transpose_units(const T* src, int64_t row, T* dst, int64_t to) {
+  constexpr int kL = Simd<T>::kLanes;
+  constexpr auto kAll = std::make_integer_sequence<int, kL>{};
+  typename Simd<T>::V r[kL];
+  AOT_UNROLL for (int i = 0; i < kL; ++i) r[i] = Simd<T>::load(src + i * row);
+  transpose_rows<kL / 2, T>(r);
+  AOT_UNROLL for (int u = 0; u < kL; u += S) {
+    // Of two vectors apart by half of a unit's the lanes alternate; twice for units of four.
+    typename Simd<T>::V* const v = r + u;
+    if constexpr (S == 2) {
+      const auto low = zip_lanes<0>(v[0], v[1], kAll), high = zip_lanes<kL / 2>(v[0], v[1], kAll);
+      v[0] = low, v[1] = high;
+    } else {
+      const auto a = zip_lanes<0>(v[0], v[2], kAll), b = zip_lanes<kL / 2>(v[0], v[2], kAll);
+      const auto c = zip_lanes<0>(v[1], v[3], kAll), d = zip_lanes<kL / 2>(v[1], v[3], kAll);
+      v[0] = zip_lanes<0>(a, c, kAll), v[1] = zip_lanes<kL / 2>(a, c, kAll);
+      v[2] = zip_lanes<0>(b, d, kAll), v[3] = zip_lanes<kL / 2>(b, d, kAll);
+    }
+    AOT_UNROLL for (int i = 0; i < S; ++i) Simd<T>::store(dst + u / S * to + i * kL, v[i]);
+  }
+}
+
 // dst[i * ld + k] = src[i * row + k * col], widened. Rows that are neighbours in memory go in
 // blocks, transposed, of which the last ones overlap.
 template <class S, class T>
@@ -371,54 +402,71 @@ struct Interleaved {
   using T = compute_t<S>;
   using V = typename Simd<T>::V;
 
-  // Unit u of a vector of columns, zeros in the place of elements from C on.
+  // Unit u of the first n of a vector's columns, zeros in the place of elements from C on.
   template <int64_t C>
-  static AOT_INLINE V load(const S* line, int64_t row, int64_t u) {
+  static AOT_INLINE V load(const S* line, int64_t row, int64_t u, int64_t n) {
     if constexpr (kEach == 1) {
-      return u < C ? load_widened<T>(line + u * row) : V{};
+      return u < C ? load_first<T>(line + u * row, n) : V{};
     } else {
-      const auto low = load_words(line + 2 * u * row);
-      return V(2 * u + 1 < C ? low | load_words(line + (2 * u + 1) * row) << 16 : low);
+      const Bf16* const bits = reinterpret_cast<const Bf16*>(line);  // of any type of so many
+      const auto low = load_first_words(bits + 2 * u * row, n);
+      if (2 * u + 1 >= C) return V(low);
+      return V(low | load_first_words(bits + (2 * u + 1) * row, n) << 16);
     }
   }
 };
 
-// out[i * LD + c] = line[c * row + i] for i < n and c < C, as E, and zero for C <= c < LD. LD is
-// even for pairs. The last vector of columns overlaps the one before.
-template <int64_t C, int64_t LD, class S, class E>
-void interleave(const S* line, int64_t row, int64_t n, E* out) {
+// The first `there` columns of a vector of interleave's, a constant where that is all of them.
+template <int64_t C, int64_t LD, class S, class E, class Count>
+AOT_INLINE void interleave_vector(const S* line, int64_t row, Count there, E* out) {
   using I = Interleaved<S, E>;
   using T = typename I::T;
   constexpr int64_t kL = Simd<T>::kLanes, kUnits = LD / I::kEach;
-  int64_t i = 0;
-  for (; n >= kL && i < n; i = i + kL < n ? min64(i + kL, n - kL) : n) {
-    T* const to = reinterpret_cast<T*>(out + i * LD);
-    if constexpr (kUnits == 1) {
-      Simd<T>::store(to, I::template load<C>(line + i, row, 0));
-    } else if constexpr (kUnits < kL) {
-      typename Simd<T>::V r[kL] = {};
-      T block[kL * kL];
-      AOT_UNROLL for (int64_t u = 0; u < kUnits; ++u) {
-        r[u] = I::template load<C>(line + i, row, u);
+  T* const to = reinterpret_cast<T*>(out);
+  if constexpr (kUnits == 1) {
+    const auto r = I::template load<C>(line, row, 0, there);
+    __builtin_memcpy(to, &r, uint64_t(there) * sizeof(T));
+  } else if constexpr (kUnits < kL) {
+    typename Simd<T>::V r[kL] = {};
+    T block[kL * kL];
+    AOT_UNROLL for (int64_t u = 0; u < kUnits; ++u) {
+      r[u] = I::template load<C>(line, row, u, there);
+    }
+    transpose_rows<kL / 2, T>(r);
+    AOT_UNROLL for (int64_t k = 0; k < kL; ++k) Simd<T>::store(block + k * kL, r[k]);
+    AOT_UNROLL for (int64_t k = 0; k < kL; ++k) {
+      if (k < there) __builtin_memcpy(to + k * kUnits, block + k * kL, kUnits * sizeof(T));
+    }
+  } else {
+    for (int64_t next = 0; next < kUnits; next += kL) {
+      const int64_t first = min64(next, kUnits - kL);  // the last block overlaps the one before
+      typename Simd<T>::V r[kL];
+      AOT_UNROLL for (int64_t u = 0; u < kL; ++u) {
+        r[u] = I::template load<C>(line, row, first + u, there);
       }
       transpose_rows<kL / 2, T>(r);
-      AOT_UNROLL for (int64_t k = 0; k < kL; ++k) Simd<T>::store(block + k * kL, r[k]);
       AOT_UNROLL for (int64_t k = 0; k < kL; ++k) {
-        __builtin_memcpy(to + k * kUnits, block + k * kL, kUnits * sizeof(T));
-      }
-    } else {
-      for (int64_t next = 0; next < kUnits; next += kL) {
-        const int64_t first = min64(next, kUnits - kL);  // the last block overlaps the one before
-        typename Simd<T>::V r[kL];
-        AOT_UNROLL for (int64_t u = 0; u < kL; ++u) {
-          r[u] = I::template load<C>(line + i, row, first + u);
-        }
-        transpose_rows<kL / 2, T>(r);
-        AOT_UNROLL for (int64_t k = 0; k < kL; ++k) {
-          Simd<T>::store(to + k * kUnits + first, r[k]);
-        }
+        if (k < there) Simd<T>::store(to + k * kUnits + first, r[k]);
       }
     }
+  }
+}
+
+// out[i * LD + c] = line[c * row + i] for i < n and c < C, as E, and zero for C <= c < LD. LD is
+// even for pairs. The last vector of columns overlaps the one before; where there are fewer than
+// a vector, its first elements are.
+template <int64_t C, int64_t LD, class S, class E>
+void interleave(const S* line, int64_t row, int64_t n, E* out) {
+  using T = typename Interleaved<S, E>::T;
+  constexpr int64_t kL = Simd<T>::kLanes;
+  int64_t i = 0;
+  for (; n >= kL && i < n; i = i + kL < n ? min64(i + kL, n - kL) : n) {
+    constexpr std::integral_constant<int64_t, kL> kAll{};
+    interleave_vector<C, LD>(line + i, row, kAll, out + i * LD);
+  }
+  if (i < n && 4 * n >= kL) {
+    interleave_vector<C, LD>(line, row, n, out);
+    i = n;
   }
   for (; i < n; ++i) {
     for (int64_t c = 0; c < LD; ++c) out[i * LD + c] = as<E>(c < C ? line[c * row + i] : S{});

@@ -238,11 +238,42 @@ AOT_INLINE typename Simd<T>::V load_first(const S* at, int64_t n) {
   if constexpr (std::is_same_v<S, double>) {
     return typename Simd<T>::V(_mm512_maskz_loadu_pd(__mmask8((1u << n) - 1), at));
   }
+  if constexpr (std::is_same_v<S, Bf16> || std::is_same_v<S, F16>) {
+    const __m256i bits = _mm256_maskz_loadu_epi16(__mmask16((1u << n) - 1), at);
+    if constexpr (std::is_same_v<S, F16>) {
+      return typename Simd<T>::V(_mm512_maskz_cvtph_ps(0xffff, bits));
+    }
+    const auto words = typename Simd<T>::Words(_mm512_maskz_cvtepu16_epi32(0xffff, bits));
+    return typename Simd<T>::V(words << 16);
+  }
 #endif
   S part[Simd<T>::kLanes] = {};
   for (int64_t i = 0; i < n; ++i) part[i] = at[i];
   return load_widened<T>(part);
 }
+
+// Stores the first n of a vector's elements, and nothing else.
+template <class T>
+AOT_INLINE void store_first(T* to, int64_t n, typename Simd<T>::V v) {
+#if defined(__AVX512F__)
+  if constexpr (std::is_same_v<T, float>) {
+    return _mm512_mask_storeu_ps(to, __mmask16((1u << n) - 1), __m512(v));
+  }
+  if constexpr (std::is_same_v<T, double>) {
+    return _mm512_mask_storeu_pd(to, __mmask8((1u << n) - 1), __m512d(v));
+  }
+#endif
+  for (int64_t i = 0; i < n; ++i) to[i] = v[i];
+}
+
+// Whether this level loads and stores the first elements of a vector in an instruction or two.
+template <class T>
+inline constexpr bool kTakesFirst =
+#if defined(__AVX512F__)
+    std::is_floating_point_v<T>;
+#else
+    false;
+#endif
 
 // out[i] = in[i], widened, for i < n. The loops of this kind are spelled in vectors, because
 // kernels are compiled at -O2, where compilers leave loops of unknown length scalar.
@@ -251,6 +282,10 @@ AOT_INLINE void widen_row(const S* in, int64_t n, T* out) {
   const int64_t whole = n - n % Simd<T>::kLanes;
   for (int64_t i = 0; i < whole; i += Simd<T>::kLanes) {
     Simd<T>::store(out + i, load_widened<T>(in + i));
+  }
+  if constexpr (kTakesFirst<T>) {
+    if (whole < n) store_first(out + whole, n - whole, load_first<T>(in + whole, n - whole));
+    return;
   }
   for (int64_t i = whole; i < n; ++i) out[i] = widen(in[i]);
 }

@@ -1,0 +1,80 @@
+"""A convolution kernel taken apart, and what its variants decide: parts of `template_conv`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from aot.backends.cpp.context import KernelContext
+from aot.backends.cpp.conv_heuristic import ConvShape
+from aot.backends.cpp.operands import Strided
+from aot.backends.cpp.text import index_text
+from aot.backends.cpp.tile import TileSpace
+from aot.ir.dtypes import DType
+from aot.ir.kernels import TemplateKernel
+from aot.ir.nests import View
+from aot.symbolic import Expr, integer
+
+Triple = tuple[Expr, Expr, Expr]
+
+
+@dataclass(frozen=True)
+class Convolution:
+    """One convolution kernel, taken apart; sizes and strides as (depth, height, width).
+
+    `packed`: the weight is packed beforehand; else it is packed at run time. `depthwise`: vectors
+    run along channels of a group each; `planes`: along pixels. `tile`: outputs of a tile that
+    is transformed. `spread`: phases of a pixel that are neighbours in turned tiles.
+    """
+
+    kernel: TemplateKernel
+    context: KernelContext
+    space: TileSpace
+    spread: int
+    shape: ConvShape
+    images: Expr
+    pixels: Expr
+    sizes: Triple
+    out: Triple
+    x: Strided
+    w: Strided
+    x_view: View
+    w_view: View
+    dtype: DType
+    w_dtype: DType
+    packed: bool
+    depthwise: bool
+    planes: bool
+    tile: tuple[int, int] | None
+
+    @property
+    def w_argument(self) -> str:
+        """The buffer that holds the weight."""
+        return self.kernel.argument(self.w_view.buffer)
+
+    @property
+    def x_steps(self) -> Triple:
+        """The input's spatial strides."""
+        return triple(self.x.strides[2:], integer(0))
+
+    def text(self, expr: Expr) -> str:
+        """A size or offset in C++."""
+        return index_text(expr, self.context.names)
+
+
+@dataclass(frozen=True)
+class Made:
+    """What a variant decides: configuration text, header, launch numbers, shared tables."""
+
+    config: str
+    header: str
+    work: Expr
+    scratch: Expr
+    grain: int
+    tables: tuple[str, ...] = ()
+
+
+def triple(values: Sequence[Expr], missing: Expr) -> Triple:
+    """Depth, height and width of what has one to three dimensions."""
+    filled = (*[missing] * (3 - len(values)), *values)
+    return filled[0], filled[1], filled[2]

@@ -1,0 +1,137 @@
+"""Pointwise convolutions of channels that lie apart: the weight times each image (matmul.h).
+
+Pixels are neighbours in the input as in the output, so vectors of them are read and stored as they
+lie: nothing is turned.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from aot.backends.cpp.conv_parts import Convolution, Made
+from aot.backends.cpp.gemm_heuristic import MatmulBlocking, matmul_blocking
+from aot.backends.cpp.kernel import NAME
+from aot.backends.cpp.operands import SHARED_TABLES, fixed, shared_tables, template_type
+from aot.backends.cpp.packing import row_elements
+from aot.backends.cpp.tile import COLUMN, ROW, TILE, epilogue_nests, results_of
+from aot.backends.cpp.values import Body
+from aot.ir.hints import hints_of
+from aot.ir.kernels import KernelGraph
+from aot.ir.nests import LoopNest
+from aot.ir.scalar import load
+from aot.symbolic import Expr, ceil_div, integer, is_int, product
+
+
+def is_image_product(c: Convolution) -> bool:
+    """Whether pixels of an image are evenly spaced neighbours, and so are those of the results."""
+    q = c.shape
+    plain = q.kernel == q.stride == (1, 1, 1) and q.padding == (0, 0, 0) and q.groups == 1
+    if not (
+        plain and c.space.turned and c.spread == 1 and c.dtype == c.w_dtype and c.x.strides[-1] == 1
+    ):
+        return False
+    step: Expr = integer(1)
+    for stride, extent in zip(reversed(c.x_steps), reversed(c.out), strict=True):
+        if not (is_int(extent, 1) or stride == step):
+            return False
+        step = (step * extent).expand()
+    return True
+
+
+def image_product(body: Body, c: Convolution, graph: KernelGraph) -> Made:
+    """Writes the call for each image; `epilogue` gets its pixels turned, as `planes` gives them."""
+    pixels, blocking = c.space.rows.extent, _blocking(c, graph)
+    nests = epilogue_nests(c.kernel, c.space, c.context)
+    tables = shared_tables(c.dtype.compute, heights_known=True)
+    rows, columns = -(-c.shape.oc // blocking.mb), ceil_div(pixels, blocking.nb)
+    writer, text = body.writer, c.text
+    writer.line(f"const int64_t per_image = {rows} * ({text(columns)});")
+    with body.scope("for (int64_t unit = begin; unit < end;)"):
+        writer.line("const int64_t image = unit / per_image, first = unit - image * per_image;")
+        writer.line("const int64_t last = aot::imin(per_image, first + end - unit);")
+        writer.line("unit += last - first;")
+        element = template_type(c.dtype.compute)
+        head = "const auto turned = [&](int64_t, int64_t c0, int64_t c1, int64_t m0, int64_t m1, "
+        with body.scope(f"{head}const {element}* tile, int64_t ld)", "};"):
+            at = f"image * ({text(pixels)})"
+            writer.line(f"epilogue(0, {at} + m0, {at} + m1, c0, c1, tile, ld);")
+        writer.line(f"aot::tmpl::MatmulArgs<{NAME}_config> call;")
+        for name, value in {**_operands(c), **results_of(nests, c.context, ROW)}.items():
+            writer.line(f"call.{name} = {value};")
+        writer.line("aot::tmpl::matmul(call, first, last, args->scratch, turned);")
+    config = _config(c, blocking, plain=_is_plain(nests, c), shared=bool(tables))
+    return Made(
+        config,
+        "aot/tmpl/matmul.h",
+        product((c.images, integer(rows), columns)),
+        integer(blocking.scratch_bytes),
+        blocking.grain,
+        tables,
+    )
+
+
+def _blocking(c: Convolution, graph: KernelGraph) -> MatmulBlocking:
+    return matmul_blocking(
+        c.shape.oc,
+        hints_of(graph.dims).value(c.space.rows.extent),
+        c.shape.ic,
+        accumulator_bytes=c.dtype.compute.itemsize,
+        a_bytes=c.dtype.itemsize,
+        b_bytes=c.dtype.itemsize,
+        a_contiguous=c.packed or c.w.strides[1] == 1,
+        b_packed=False,
+    )
+
+
+def _config(c: Convolution, q: MatmulBlocking, *, plain: bool, shared: bool) -> str:
+    values = {"M": c.shape.oc, "N": fixed(c.space.rows.extent), "K": c.shape.ic}
+    values |= {"MB": q.mb, "NB": q.nb, "MC": q.mc, "NC": q.nc, "KB": q.kb, "PACKED": q.packed}
+    kind, along = template_type(c.dtype), "aot::tmpl::Along"
+    lines = [
+        f"struct {NAME}_config : aot::tmpl::MatmulConfig {{",
+        f"  using A = {kind};",
+        f"  using B = {kind};",
+        *(f"  static constexpr int64_t {name} = {value};" for name, value in values.items()),
+        f"  static constexpr bool COPY_A = {'true' if q.copy_a else 'false'};",
+        "  static constexpr bool STRIDED_B = true;",
+        f"  static constexpr bool PLAIN = {'true' if plain else 'false'};",
+        f"  static constexpr {along} A_ALONG = {along}::{'kAny' if q.copy_a else 'kDepth'};",
+        f"  static constexpr {along} B_ALONG = {along}::kAcross;",
+        *[SHARED_TABLES] * shared,
+        "};",
+    ]
+    return "\n".join(["namespace {", *lines, "}", ""])
+
+
+def _operands(c: Convolution) -> dict[str, str]:
+    kind, text = template_type(c.dtype), c.text
+    strides: Sequence[Expr] = c.w.strides[:2]
+    weight = c.context.pointers[c.w_argument]
+    if c.packed:
+        strides = (integer(row_elements(c.shape.ic, c.dtype.numpy)), integer(1))
+    else:
+        weight += f" + ({text(c.w.offset)})"
+    place = f"{c.context.pointers[c.x_view.buffer]} + ({text(c.x.offset)})"
+    return {
+        "a": f"reinterpret_cast<const {kind}*>({weight})",
+        "a_batch": "0",
+        "a_row": text(strides[0]),
+        "a_col": text(strides[1]),
+        "b": f"reinterpret_cast<const {kind}*>({place}) + image * ({text(c.x.strides[0])})",
+        "b_batch": "0",
+        "b_row": text(c.x.strides[1]),
+        "b_col": "1",
+        "m": str(c.shape.oc),
+        "n": text(c.space.rows.extent),
+        "k": str(c.shape.ic),
+    }
+
+
+def _is_plain(nests: Sequence[LoopNest], c: Convolution) -> bool:
+    """Whether the epilogue is one store of the results as they are, to where `results_of` says."""
+    stores = [store for nest in nests for store in nest.stores]
+    if len(stores) != 1 or stores[0].mode != "set" or not results_of(nests, c.context, ROW):
+        return False
+    (store,) = stores
+    own = c.context.buffers[store.buffer].dtype == c.dtype.compute and not store.base
+    return own and store.value == load(TILE, c.dtype.compute, (ROW, COLUMN))
