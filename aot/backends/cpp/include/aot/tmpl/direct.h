@@ -10,6 +10,9 @@
 #define AOT_TMPL_DIRECT_H_
 
 #include "aot/tmpl/micro.h"
+#ifndef DHINT
+#define DHINT 2
+#endif
 #include "aot/tmpl/pack.h"
 
 namespace aot::tmpl {
@@ -125,6 +128,8 @@ struct DirectArgs {
   int64_t ldc;
   int64_t last;  // lanes of the last vector that exist
   bool add;      // to what C has
+  const char* next = nullptr;  // fetched from here on, a line at each k; any address is harmless
+  int64_t line = 0;            // bytes from a k's line to the next k's: 64, or 0
 };
 
 template <class T, class Source>
@@ -149,6 +154,8 @@ __attribute__((noinline)) void direct_kernel(const DirectArgs<T, Source>& d) {
   int64_t at[NV];
   AOT_UNROLL for (int j = 0; j < NV; ++j) at[j] = d.b.at(j) - b;
   bool add = d.add;
+  const char* next = d.next;
+  const int64_t line = d.line;
   int64_t k = 0;
   do {
     V acc[kTurns][MR][NV];
@@ -174,6 +181,8 @@ __attribute__((noinline)) void direct_kernel(const DirectArgs<T, Source>& d) {
       }
       AOT_UNROLL for (int i = 0; i < kBases; ++i) a[i] += col;
       b += step;
+      __builtin_prefetch(next, 0, DHINT);
+      next += line;
     };
     const int64_t stop = min64(depth, k + kChain);
     if constexpr (kTurns > 1) {

@@ -21,8 +21,8 @@
 #ifndef AOT_TMPL_MATMUL_H_
 #define AOT_TMPL_MATMUL_H_
 
-#include "aot/tmpl/bf16.h"
 #include "aot/tmpl/matmul_call.h"
+#include "aot/tmpl/tile_strips.h"
 
 namespace aot::tmpl {
 
@@ -60,6 +60,7 @@ struct MatmulRun {
   static constexpr Heights kHeights = heights_of_units<T>(Cfg::M, Cfg::MB, Cfg::MC) |
                                       (half_last(Cfg::N) ? kHalfLast : 0) | kSharing<Cfg>;
 
+  static constexpr int64_t kFewRows = 4 * RegisterBlock<T>::kRows;
   // Bytes of B that stay in the second level of cache while rows pass.
   static constexpr int64_t kWarm = 3 << 18;
 
@@ -90,7 +91,7 @@ struct MatmulRun {
       }
 #endif
       if constexpr (Cfg::PACKED > 0) {
-        if (blocks.count > 1) {
+        if (blocks.count > 1 || by_strips()) {
           const int64_t panel = k() * kPanel;
           pack_any(b_from(b, nc), p.b_row, p.b_col, k(), ne - nc, packed_b(), panel);
           const PackedB<T> whole{packed_b(), panel};
@@ -169,9 +170,12 @@ struct MatmulRun {
       } else {
         args.b = {p.b + b * p.b_batch + n0 / kPanel * b_panel(), b_panel()};
       }
+      // The rows of the next strip, or of the next matrix, follow those of this one.
+      args.line = a_col == 1 ? 64 : 0;
       for (int64_t s = 0; s < cut.strips.count; ++s) {
         const int64_t i0 = cut.strips.begin(s), mr = cut.strips.size(s);
         args.a = a + i0 * a_row;
+        args.next = reinterpret_cast<const char*>(args.a + mr * a_row);
         T* c = tile;
         if constexpr (Cfg::PLAIN) {
           c = reinterpret_cast<T*>(static_cast<char*>(p.out) + (m0 + i0) * p.out_row) + n0;
@@ -245,9 +249,15 @@ struct MatmulRun {
   AOT_INLINE void native(int64_t b, int64_t n0, int64_t n1, const All& all) const {
     const int64_t pairs = ceil_div(k(), 2);
     if constexpr (Cfg::STRIDED_B) {
-      if (Cfg::PACKED > 0 && m() > Cfg::MC) {
-        const int64_t panel = pairs * kPanel;
+      if (Cfg::PACKED > 0 && (m() > Cfg::MC || strips_of_tiles())) {
+        // Whole tiles, with zeros at their ends.
+        const int64_t whole_pairs = k() > 0 ? TileDepth(k()).all() / 2 : 0;
+        const int64_t panel = whole_pairs * kPanel;
         pack_pairs(b_from(b, n0), p.b_row, p.b_col, k(), n1 - n0, packed_b(), panel);
+        for (int64_t j = 0; pairs < whole_pairs && j < ceil_div(n1 - n0, kPanel); ++j) {
+          float* const rest = packed_b() + j * panel + pairs * kPanel;
+          __builtin_memset(rest, 0, uint64_t(whole_pairs - pairs) * kPanel * sizeof(float));
+        }
         const PackedB<float> whole{packed_b(), panel};
         all([&](int64_t m0, int64_t m1) { native_block(b, m0, m1, n0, n1, whole); });
         return;
@@ -266,8 +276,46 @@ struct MatmulRun {
   AOT_INLINE void native_block(int64_t b, int64_t m0, int64_t m1, int64_t n0, int64_t n1,
                                const Source& source) const {
     if (k() == 0 || bf16_unit() != kBf16Tiles) return dots(b, m0, m1, n0, n1, source);
+    if constexpr (std::is_same_v<Source, PackedB<float>>) {
+      if (strips_of_tiles()) return tile_strips(b, m0, m1, n0, n1, source);
+    }
     in_tiles(p.a + b * p.a_batch + m0 * p.a_row, m1 - m0, ceil_div(n1 - n0, kPanel), source);
     epi(b, m0, m1, n0, n1, tile, kLd);
+  }
+
+  // Whether rows are finished strip by strip: there are several strips, B stays in the second level
+  // of cache meanwhile, and a copied strip has room. Only sizes of the whole product count.
+  AOT_INLINE bool strips_of_tiles() const {
+    const int64_t panels = ceil_div(min64(n(), Cfg::NC), kPanel);
+    return !Cfg::COPY_A && bf16_unit() == kBf16Tiles && k() > 0 && m() > TileStrips::kRows &&
+           (!Cfg::STRIDED_B || Cfg::PACKED > 0) && panels * k() * kPanel * 2 <= kWarm &&
+           TileStrips::kRows * TileStrips::copy_row(k()) <= Cfg::MC * kCopyLd;
+  }
+
+  AOT_INLINE void tile_strips(int64_t b, int64_t m0, int64_t m1, int64_t n0, int64_t n1,
+                              const PackedB<float>& source) const {
+    const int64_t panels = ceil_div(n1 - n0, kPanel), stride = 2 * source.panel_stride;
+    const Bf16* const pairs = reinterpret_cast<const Bf16*>(source.b);
+    const bool copies = TileStrips::copies(k(), p.a_row, panels);
+    Bf16* last = nullptr;
+    if (!Cfg::STRIDED_B && TileDepth(k()).all() > round_up(k(), 2)) {
+      last = reinterpret_cast<Bf16*>(copy_of_b());
+      TileStrips::copy_last(pairs, stride, panels, k(), last);
+    }
+    const TileStrips strips{p.a + b * p.a_batch + m0 * p.a_row,
+                            p.a_row,
+                            m1 - m0,
+                            k(),
+                            pairs,
+                            stride,
+                            last,
+                            panels,
+                            tile,
+                            kLd,
+                            copies ? tile + Cfg::MC * kLd : nullptr};
+    strips.run([&](int64_t i0, int64_t i1, const float* c) {
+      epi(b, m0 + i0, m0 + i1, n0, n1, c, kLd);
+    });
   }
 
   // `count` rows from `first` on by so many panels. Rows lie where they are, or are copied, a chunk
@@ -375,12 +423,21 @@ struct MatmulRun {
         rows[i] = first + i * p.a_row;
       }
     }
-    if constexpr (kStoresRows<Epi> && !kCopyA) {
-      const int64_t full = (n1 - n0) / kPanel;  // whole panels need no tile
+    if constexpr ((kStoresRows<Epi> || Cfg::PLAIN) && !kCopyA) {
+      // Whole panels need no tile.
+      const int64_t full = kStoresRows<Epi> || k() <= Cfg::KB ? (n1 - n0) / kPanel : 0;
       if (full > 0) {
-        T* c = epi.c + b * epi.c_batch + m0 * epi.c_row + n0;
+        T* c = nullptr;
+        int64_t ldc = 0;
+        if constexpr (kStoresRows<Epi>) {
+          c = epi.c + b * epi.c_batch + m0 * epi.c_row + n0;
+          ldc = epi.c_row;
+        } else {
+          c = reinterpret_cast<T*>(static_cast<char*>(p.out) + m0 * p.out_row) + n0;
+          ldc = p.out_row / int64_t(sizeof(T));
+        }
         run<false>(BlockArgs<T, decltype(source(n0))>{rows, 0, m1 - m0, 1, k(), source(n0), full, c,
-                                                      epi.c_row},
+                                                      ldc},
                    first, [](int64_t, int64_t, int64_t, int64_t) {});
       }
       n0 += full * kPanel;
@@ -428,7 +485,7 @@ struct MatmulRun {
   // B was packed for all rows or for a tile.
   AOT_INLINE bool by_strips() const {
     const int64_t panels = ceil_div(min64(n(), Cfg::NC), kPanel);
-    return m() > 2 * Cfg::MC && panels * k() * kPanel * int64_t(sizeof(T)) <= kWarm &&
+    return m() > (Cfg::PLAIN && Cfg::STRIDED_B ? kFewRows : 2 * Cfg::MC) && panels * k() * kPanel * int64_t(sizeof(T)) <= kWarm &&
            (!Cfg::STRIDED_B || k() <= Cfg::KB);
   }
 
