@@ -44,3 +44,13 @@ def test_every_problem_is_timed_once(
     assert len(done) == len(rows)
     assert {note.split(" on ")[1] for row in done for note in row.notes} <= places
     assert all(len(row.notes) == 1 for row in done)
+
+
+def _packaged(name: str, settings: Settings) -> str:
+    return "" if name == "one" else f"none for {settings.target}"
+
+
+def test_packaging_alone_says_what_became_of_each(capsys: pytest.CaptureFixture[str]) -> None:
+    processes.package_all(("one", "other"), _packaged, SETTINGS, 1)
+    said = [line.split(maxsplit=1) for line in capsys.readouterr().out.splitlines()]
+    assert said == [["one", "packaged"], ["other", "none for cuda:sm_90"]]

@@ -194,10 +194,10 @@ def _factors(s: Sizes) -> Expr:
 
 
 _SYSTEM = Workspace(
-    lambda s: _factors(s) + s.n * s.r, lambda s: ((s.m, s.n), (s.m, s.r)), lambda s: s.m + s.n
+    lambda s: _factors(s) + s.m * s.r, lambda s: ((s.m, s.n), (s.m, s.r)), lambda s: s.m + s.n
 )
 _SQUARE = Workspace(_factors, lambda s: ((s.m, s.n), (s.m, s.n)), lambda s: s.m + s.n)
-_KERNELS: Mapping[tuple[str, str], RoutineKernel] = {
+ROUTINE_KERNELS: Mapping[tuple[str, str], RoutineKernel] = {
     **_of_both(
         "cholesky", "Cholesky", "cholesky", Workspace(_nothing, lambda s: ((s.m, s.n),), _nothing)
     ),
@@ -234,6 +234,7 @@ _KERNELS: Mapping[tuple[str, str], RoutineKernel] = {
     ("linalg", "svdvals"): RoutineKernel("Svd", "aot/linalg/svd.h", _COLUMNS, ("values",)),
     **_GENERAL,
 }
+"""What there is for each routine, by its library and its name."""
 
 
 def takes_routine(call: LibraryCall, buffers: Mapping[str, Buffer], hints: Hints) -> str:
@@ -241,7 +242,7 @@ def takes_routine(call: LibraryCall, buffers: Mapping[str, Buffer], hints: Hints
     dtype = buffers[call.a.buffer].dtype
     if dtype not in (FLOAT32, FLOAT64):
         return f"its routines take no {dtype}"
-    known = (call.routine.library.name, call.routine.name) in _KERNELS
+    known = (call.routine.library.name, call.routine.name) in ROUTINE_KERNELS
     return "" if known else f"there is no kernel for {call.routine!r}"
 
 
@@ -258,7 +259,7 @@ class _Call:
     @property
     def routine(self) -> RoutineKernel:
         """What is called."""
-        return _KERNELS[self.call.routine.library.name, self.call.routine.name]
+        return ROUTINE_KERNELS[self.call.routine.library.name, self.call.routine.name]
 
     @property
     def group(self) -> int:

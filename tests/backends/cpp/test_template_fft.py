@@ -25,6 +25,7 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[int, ...]]] = {
     "long rows with a rest": (fft.ifft, (3, 35 * 33)),
     "neighbours side by side": (lambda z: fft.fft(z, dim=0), (56, 70)),
     "neighbours whose results are": (lambda z: fft.fft(z, dim=0).contiguous(), (30, 21)),
+    "columns that are fetched ahead": (lambda z: fft.fft(z, dim=0), (64, 1051)),
     "turned rows": (lambda z: fft.fft(z.t()), (96, 17)),
     "real parts alone": (lambda z: fft.fft(z.real, n=117), (5, 117)),
     "parts of other strides": (lambda z: fft.fft(torch.complex(z.real, z.t().imag)), (64, 64)),

@@ -15,6 +15,9 @@ from torch import linalg
 from torch.export import Dim
 
 import aot
+from aot.backends.cpp.template_library import ROUTINE_KERNELS
+from aot.ir.templates.library import Sizes
+from aot.symbolic import integer
 from tests.calls import Calls
 from tests.levels import LOWEST, OWN, target_of
 from tests.settings import seeded
@@ -322,3 +325,15 @@ def test_nan_stays(tmp_path: Path) -> None:
     a = torch.full((2, 3, 3), float("nan"))
     made = aot_runtime.load(packaged(tmp_path / "m.pkg", function, a))(a)
     assert all(np.isnan(np.asarray(x)).all() for x in made)
+
+
+@pytest.mark.parametrize("parts", [1, 2], ids=("real", "complex"))
+@pytest.mark.parametrize(("n", "r"), [(2, 4), (5, 1), (32, 32)])
+def test_systems_side_by_side_have_room_for_what_is_right_of_them(
+    parts: int, n: int, r: int
+) -> None:
+    room = ROUTINE_KERNELS["linalg", "complex_solve" if parts == 2 else "solve"].workspace.lanes
+    assert room is not None
+    sizes = Sizes(*map(integer, (parts * n, n, r)))
+    factors = parts * n * n + n + n + 1  # pivots, the order of the rows, info
+    assert int(room(sizes)) >= factors + parts * n * r

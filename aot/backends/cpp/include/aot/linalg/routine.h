@@ -82,24 +82,20 @@ struct RoutineArgs {
   bool small() const { return !Cfg::ALONE && rows() <= kSmall && n <= kSmall && r <= kSmall; }
 };
 
-// Fetches matrices of a batch that come next, while they are a small part of a near cache: several
-// streams at once are more than hardware guesses. Line after line, also where half of a matrix is
-// read: it is that order which hardware follows.
+// Fetches matrices of a batch that come next, while they are a small part of the first cache:
+// several streams at once are more than hardware guesses. Line after line, also where half of a
+// matrix is read: it is that order which hardware follows.
 template <class T>
 AOT_INLINE void fetch(Seen<T> first, int64_t batch, int64_t count, int64_t rows, int64_t columns) {
   constexpr int64_t kLine = 64 / int64_t(sizeof(T)), kMost = 32768 / int64_t(sizeof(T));
-  const int64_t wide = columns * first.col, all = count * rows * wide;
-  if (first.col < 1 || first.col > 2 || batch == 0 || all > 4 * kMost) return;
+  const int64_t wide = columns * first.col;
+  if (first.col < 1 || first.col > 2 || batch == 0 || count * rows * wide > kMost) return;
   const bool dense = first.row == wide;
   const int64_t each = dense ? rows * wide : wide, lines = dense ? 1 : rows;
   for (int64_t k = 0; k < count; ++k) {
     for (int64_t i = 0; i < lines; ++i) {
       const T* const at = first.at + k * batch + i * first.row;
-      if (all <= kMost) {
-        for (int64_t j = 0; j < each; j += kLine) __builtin_prefetch(at + j);
-      } else {  // into the second-level cache
-        for (int64_t j = 0; j < each; j += kLine) __builtin_prefetch(at + j, 0, 2);
-      }
+      for (int64_t j = 0; j < each; j += kLine) __builtin_prefetch(at + j);
     }
   }
 }
