@@ -10,7 +10,8 @@ from aot.backends.cpp.packing import even
 
 # Below this many channels a tap is too short a run of k, and kernel rows are joined in a patch.
 _PATCH_CHANNELS = 16
-_PATCH_PIXELS = 448
+PATCH_PIXELS = 448
+"""Of a block whose input passes through scratch, or about so many."""
 _POINTER_BYTES = 8
 # Pixels of a turned tile: four lines of cache of a channel, stored at once.
 _TURN = 64
@@ -172,9 +173,9 @@ def conv_blocking(
     whole = k <= _WHOLE_K and k * base.nc * accumulator_bytes <= _WHOLE_WEIGHT
     rows = 1
     if patch:
-        rows = max(1, _PATCH_PIXELS // max(ow, 1))
+        rows = max(1, PATCH_PIXELS // max(ow, 1))
         mb = mc = rows * max(ow, 1)
-        mc = min(mc, _PATCH_PIXELS)
+        mc = min(mc, PATCH_PIXELS)
     return ConvBlocking(
         shape=shape,
         mb=mb,

@@ -21,6 +21,11 @@ from aot.ir.nests import LoopNest
 from aot.ir.scalar import load
 from aot.symbolic import Expr, ceil_div, integer, is_int, product
 
+_IN_PLACE = 32
+"""Outputs up to which pixels are read where they lie. More strips of outputs read them as often
+from lines of all channels, which share sets of the first level of cache where images are large: a
+copy as panels takes a few operations of the many that each pixel has then."""
+
 
 def is_image_product(c: Convolution) -> bool:
     """Whether pixels of an image are evenly spaced neighbours, and so are those of the results."""
@@ -87,6 +92,7 @@ def _config(c: Convolution, q: MatmulBlocking, *, plain: bool, shared: bool) -> 
     values = {"M": c.shape.oc, "N": fixed(c.space.rows.extent), "K": c.shape.ic}
     values |= {"MB": q.mb, "NB": q.nb, "MC": q.mc, "NC": q.nc, "KB": q.kb, "PACKED": q.packed}
     kind, along = template_type(c.dtype), "aot::tmpl::Along"
+    across = "kAcross" if c.shape.oc <= _IN_PLACE else "kAny"
     lines = [
         f"struct {NAME}_config : aot::tmpl::MatmulConfig {{",
         f"  using A = {kind};",
@@ -96,7 +102,7 @@ def _config(c: Convolution, q: MatmulBlocking, *, plain: bool, shared: bool) -> 
         "  static constexpr bool STRIDED_B = true;",
         f"  static constexpr bool PLAIN = {'true' if plain else 'false'};",
         f"  static constexpr {along} A_ALONG = {along}::{'kAny' if q.copy_a else 'kDepth'};",
-        f"  static constexpr {along} B_ALONG = {along}::kAcross;",
+        f"  static constexpr {along} B_ALONG = {along}::{across};",
         *[SHARED_TABLES] * shared,
         "};",
     ]

@@ -11,6 +11,7 @@ from math import gcd, prod
 
 from aot.backends.cpp.context import KernelContext
 from aot.backends.cpp.conv_heuristic import (
+    PATCH_PIXELS,
     ConvBlocking,
     ConvShape,
     by_planes,
@@ -48,6 +49,7 @@ from aot.backends.cpp.tile import (
     ROW,
     TileSpace,
     along_rows,
+    cut_at,
     cut_of,
     emit_epilogue,
     epilogue_nests,
@@ -134,6 +136,7 @@ def _take_apart(kernel: TemplateKernel, graph: KernelGraph, *, packed: bool) -> 
     last = x.strides[1] == 1
     lone = shape.groups > 1 and shape.ic == shape.oc == 1 and not last
     shape, x, inputs = _without_gaps(shape, x, [a.extent for a in x_view.axes[2:]])
+    shape, x, inputs, out = _joined(shape, x, inputs, out)
     hints = hints_of(graph.dims)
     sizes = [hints.value(e) for e in (batch.extent, *out)]
     high, long = sizes[-2] if len(out) > 1 else 1, sizes[-1]
@@ -207,6 +210,31 @@ def _without_gaps(
     return found, replace(x, strides=tuple(strides)), extents
 
 
+def _joined(
+    shape: ConvShape, x: Strided, inputs: list[Expr], out: list[Expr]
+) -> tuple[ConvShape, Strided, list[Expr], list[Expr]]:
+    """Short rows that follow each other evenly, with one tap, as one: blocks hold more pixels."""
+    while len(out) > 1:
+        taps = (shape.kernel[1:], shape.stride[1:], shape.padding[1:])
+        sizes = (*inputs[-2:], *out[-2:])
+        step, inner = x.strides[-2:]
+        if taps != ((1, 1), (1, 1), (0, 0)) or not all(is_int(e) for e in sizes):
+            break
+        long = int(out[-2]) * int(out[-1])
+        if inputs[-2:] != out[-2:] or step != inner * inputs[-1] or long > PATCH_PIXELS:
+            break
+        inputs, out = [*inputs[:-2], integer(long)], [*out[:-2], integer(long)]
+        x = replace(x, strides=(*x.strides[:-2], inner))
+        shape = replace(
+            shape,
+            kernel=_ints(shape.kernel[:2], 1),
+            stride=_ints(shape.stride[:2], 1),
+            dilation=_ints(shape.dilation[:2], 1),
+            padding=_ints(shape.padding[:2], 0),
+        )
+    return shape, x, inputs, out
+
+
 def _space(
     kernel: TemplateKernel,
     made: KernelContext,
@@ -246,9 +274,9 @@ def _space(
     space = replace(tile_space(rows, columns, axes, aligned=aligned), turned=turned)
     context = tile_context(made, space, compute)
     nests = epilogue_nests(kernel, space, context)
-    if turned and along_rows(nests, context):
+    if turned and spread == 1 and along_rows(nests, context):
         return space, context
-    cut = cut_of(nests, space)
+    cut = cut_at(space, int(out[-1])) if spread > 1 else cut_of(nests, space)
     if cut is not None:
         space = replace(space, cut=cut)
         context = tile_context(made, space, compute)
@@ -284,7 +312,7 @@ def _spread(
     """
     call = template_call(kernel, Conv)
     for spread in _SPREADS:
-        if (call.phases or 1) % spread:
+        if (call.phases or 1) % spread or not is_int(call.output.axes[-1].extent):
             continue
         found, inside = _space(kernel, made, shape, compute, turned=True, spread=spread)
         nests = epilogue_nests(kernel, found, inside)

@@ -169,6 +169,12 @@ def cut_of(nests: Sequence[LoopNest], space: TileSpace) -> Cut | None:
     by_panels = space.aligned and not space.turned and size % _PANEL == 0
     if by_panels or size == 1 or any(int(d) % size for d in divided):
         return None
+    return cut_at(space, size)
+
+
+def cut_at(space: TileSpace, size: int) -> Cut:
+    """The axis that vectors run along, cut at multiples of `size`."""
+    whole = space.loops[-1]
     outer = Axis(var("tile_outer"), ceil_div(whole.extent, size))
     return Cut(whole.symbol, size, outer, Axis(var("tile_inner"), integer(size)))
 

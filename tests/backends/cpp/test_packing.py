@@ -101,6 +101,15 @@ def test_planes_layout():
     assert packed.shape == (2, 18, 3) and packed[1, 9 + 5, 2] == values[5, 1, 1, 2]
 
 
+@pytest.mark.parametrize(("dtype", "row"), [(np.float32, 5), (ml_dtypes.bfloat16, 32)])
+def test_rows_are_whole_lines_of_bfloat16(dtype, row):
+    values = np.arange(15).reshape(3, 5, 1, 1).astype(dtype)
+    packed = packing.pack_rows(values)
+    assert packed.shape == (3, row)
+    assert np.array_equal(packed[:, :5], values[:, :, 0, 0])
+    assert not packed[:, 5:].astype(np.float32).any()
+
+
 def test_planes_reject_uneven_groups():
     with pytest.raises(ValueError, match="groups"):
         packing.pack_planes_weight(np.zeros((5, 1, 1), np.float32), 2)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from aot.backends.cpp.operands import pack_weight, packing_recipes
-from aot.backends.cpp.packing import packed_channels, packed_matmul_shape
+from aot.backends.cpp.packing import packed_channels, packed_matmul_shape, row_elements
 from aot.ir.dtypes import DTYPES
 from aot.ir.interpreter import run_op
 from aot.ir.nests import Axis, Buffer, View
@@ -70,6 +70,12 @@ def test_convolutions(shape: tuple[int, ...], groups: int, dtype: str) -> None:
 def test_convolutions_of_planes(shape: tuple[int, ...], groups: int) -> None:
     packed = (groups, int(np.prod(shape[1:])), shape[0] // groups)
     check(shape, "float32", "pack_planes", packed, (("groups", groups),))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_rows(dtype: str) -> None:
+    row = row_elements(5, np.dtype(TYPES[dtype]))
+    check((7, 5, 1, 1), dtype, "pack_rows", (7, row))
 
 
 def test_depthwise_convolutions() -> None:

@@ -171,10 +171,10 @@ def test_constant_pixels_are_cut_as_the_template_counts_them(size):
     program.check(inputs, rtol=1e-5, atol=2e-5)
 
 
-def phases(maker, channels, stride, layout):
+def phases(maker, channels, stride, layout, depth=5, **known):
     """A convolution whose outputs are the phases of a transposed one, stored where these belong."""
     name = f"{channels}_{stride}_{layout}"
-    x_shape, w_shape = [2, 5, 6, 19], [channels * stride * stride, 5, 1, 1]
+    x_shape, w_shape = [2, depth, 6, 19], [channels * stride * stride, depth, 1, 1]
     t_shape = [2, w_shape[0], 6, 19]
     y_shape = [2, channels, 6 * stride, 19 * stride]
     strides = channels_last if layout == "channels_last" else lambda _: None
@@ -193,7 +193,7 @@ def phases(maker, channels, stride, layout):
         {"x": view(f"x{name}", x_shape), "w": view(f"w{name}", w_shape)},
         view(f"t{name}", t_shape),
         [nest("e", loops, [], (out, place, maker.read(f"t{name}", n, o, h, w)))],
-        **{"stride": (1, 1), "padding": (0, 0), "dilation": (1, 1), "groups": 1},
+        **{"stride": (1, 1), "padding": (0, 0), "dilation": (1, 1), "groups": 1, **known},
     )
     return name, {"x": x_shape, "w": w_shape}
 
@@ -212,3 +212,41 @@ def test_phases_of_transposed_convolutions_are_stored_in_runs():
     for kernel in program.emitted.functions:
         assert "scatter" not in kernel.text, kernel.name
     program.check(inputs, rtol=1e-5, atol=2e-5)
+
+
+def test_phases_lie_side_by_side_in_turned_tiles():
+    """Where they divide a vector; with neighbouring channels they are runs as they are."""
+    rng = np.random.default_rng(seeded(7))
+    maker, inputs, spread = GraphMaker(), {}, []
+    for layout in ("contiguous", "channels_last"):
+        for channels, stride in ((21, 2), (3, 3), (5, 4)):
+            known = {"phases": stride * stride, "depth": 40}  # of fewer, vectors run along pixels
+            name, shapes = phases(maker, channels, stride, layout, **known)
+            for role, shape in shapes.items():
+                inputs[f"{role}{name}"] = rng.normal(size=shape).astype("f4")
+            spread.append(stride if layout == "contiguous" and stride != 3 else 1)
+    program = Program(maker.graph())
+    for kernel, phase in zip(program.emitted.functions, spread, strict=True):
+        assert (f"SPREAD = {phase};" in kernel.text) == (phase > 1), kernel.name
+    program.check(inputs, rtol=1e-5, atol=2e-5)
+
+
+def test_short_rows_of_one_tap_are_joined():
+    """Up to a block's pixels, where they follow each other evenly: 5 rows of 7, not of 400."""
+    rng = np.random.default_rng(seeded(8))
+    maker, inputs = GraphMaker(), {}
+    attrs = {"stride": (1, 1), "padding": (0, 0), "dilation": (1, 1), "groups": 1}
+    for name, size in (("short", (5, 7)), ("long", (5, 400))):
+        x_shape, y_shape = [2, 20, *size], [2, 24, *size]
+        maker.buffer(f"x{name}", BFLOAT16, x_shape, channels_last(x_shape))
+        maker.buffer(f"w{name}", BFLOAT16, [24, 20, 1, 1], kind="weight")
+        out = maker.output(f"y{name}", FLOAT32, y_shape, channels_last(y_shape))
+        operands = {"x": view(f"x{name}", x_shape), "w": view(f"w{name}", [24, 20, 1, 1])}
+        template(maker, Conv, operands, view(out, y_shape), [], **attrs)
+        inputs[f"x{name}"] = rng.normal(size=x_shape).astype(BFLOAT16.numpy)
+        inputs[f"w{name}"] = (rng.normal(size=(24, 20, 1, 1)) / 5).astype(BFLOAT16.numpy)
+    program = Program(maker.graph())
+    short, long = (f.text for f in program.emitted.functions)
+    assert "call.oh = 1;" in short and "call.ow = 35;" in short
+    assert "call.oh = 5;" in long and "call.ow = 400;" in long
+    program.check(inputs, rtol=1e-4, atol=1e-4)

@@ -253,12 +253,16 @@ struct ConvRun {
 
 #if defined(AOT_TMPL_BF16_UNITS)
   // Pixels from m0 on times panels of W, in tiles of pixels that lie evenly: those of an output
-  // row, or of a plane where its rows follow each other so.
+  // row, or of more where its rows follow each other so.
   AOT_INLINE void in_tiles(int64_t m0, int64_t pixels, const B* w, int64_t panels) const {
     constexpr bool kEven = Cfg::KD * Cfg::KH * Cfg::KW == 1 && Cfg::SW == 1 && Cfg::SH == 1;
     const int64_t step = Cfg::SW * (lying ? p.sw : S::kIc);
     const bool even = lying ? Cfg::SH * p.sh == p.ow * step : kEven;
-    const int64_t stretch = even ? p.oh * p.ow : p.ow;
+    int64_t stretch = even ? p.oh * p.ow : p.ow;
+    if (lying && even && Cfg::SD * p.sd == stretch * step) {
+      stretch *= p.od;
+      if (p.sn == stretch * step) stretch *= p.n;
+    }
     const auto pass = [&](int64_t from, int64_t k, int64_t k_step) {
       const Bf16Tiles part{nullptr,
                            step,
