@@ -125,10 +125,10 @@ struct DirectArgs {
   int64_t k;
   T* c;  // tile, row-major
   int64_t ldc;
-  int64_t last;      // lanes of the last vector that exist
-  bool add;          // to what C has
-  const char* next;  // a line is fetched at each k from here on, where something should lie
-  int64_t line = 0;  // bytes from a k's line to the next k's
+  int64_t last;                // lanes of the last vector that exist
+  bool add;                    // to what C has
+  const char* next = nullptr;  // a line is fetched at each k from here on: of mapped memory
+  int64_t line = 0;            // bytes from a k's line to the next k's
 };
 
 template <class T, class Source>

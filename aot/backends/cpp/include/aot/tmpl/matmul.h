@@ -148,76 +148,87 @@ struct MatmulRun {
 
   // A unit by kernels that read both operands in place.
   void direct(int64_t b, int64_t m0, int64_t m1, int64_t n0, int64_t n1) const {
-    constexpr int64_t kL = Simd<T>::kLanes;
     const Cut& cut = kCuts[m1 - m0 < min64(Cfg::M, Cfg::MB)][n1 - n0 < min64(Cfg::N, Cfg::NB)];
     if constexpr (kWay == Way::kDots) {
       const A* const first = p.a + b * p.a_batch + m0 * p.a_row;
       Dots<T>{first, p.a_row, b_from(b, n0), p.b_col, k()}.run(m1 - m0, n1 - n0, tile, kLd);
       epi(b, m0, m1, n0, n1, tile, kLd);
     } else if constexpr (kWay == Way::kDirect) {
-      using Source = std::conditional_t<Cfg::STRIDED_B, RowsOfB<T, B>, PanelsOfB<T>>;
-      constexpr DirectCuts kSizes = direct_cuts<T>(Cfg::M, Cfg::N, Cfg::K, Cfg::MB, Cfg::NB);
-      const A* const first = p.a + b * p.a_batch + m0 * p.a_row;
-      const T* a;
-      int64_t a_row = p.a_row, a_col = p.a_col;
-      if constexpr (std::is_same_v<A, T>) {
-        a = first;
-      } else {
-        T* const copy = tile + Cfg::MC * kLd;
-        copy_rows(first, p.a_row, p.a_col, m1 - m0, k(), copy, kCopyLd);
-        a = copy, a_row = kCopyLd, a_col = 1;
-      }
-      DirectArgs<T, Source> args{nullptr, a_row, a_col, {}, k(), nullptr, kLd, 0, false};
-      if constexpr (Cfg::STRIDED_B) {
-        args.b = {b_from(b, n0), p.b_row};
-      } else {
-        args.b = {p.b + b * p.b_batch + n0 / kPanel * b_panel(), b_panel()};
-      }
-      constexpr int64_t kDepth = direct_depth<Cfg>();
-      const bool across = a_col != 1;
-      args.line = across ? a_col * int64_t(sizeof(T)) : 64;
-      const auto first_b = args.b;
-      for (int64_t k0 = 0; k0 < k(); k0 += kDepth) {
-        args.k = min64(kDepth, k() - k0);
-        args.add = k0 > 0;
-        args.b = first_b.from(k0);
-        for (int64_t s = 0; s < cut.strips.count; ++s) {
-          const int64_t i0 = cut.strips.begin(s), mr = cut.strips.size(s);
-          args.a = a + i0 * a_row + k0 * a_col;
-          // What follows: these rows' next k's, or the next strip, or the next matrix.
-          args.next =
-              reinterpret_cast<const char*>(args.a + (across ? kDepth * a_col : mr * a_row));
-          T* const results = tile + (kDepth < k() ? i0 * kLd : 0);
-          T* c = results;
-          if constexpr (Cfg::PLAIN) std::tie(c, args.ldc) = corner(b, m0 + i0, n0);
-          each_group<kSizes.rows, kSizes.vectors>(args, cut.groups, mr, n1 - n0, c);
-          if (Cfg::PLAIN || k0 + kDepth < k()) continue;
-          epi(b, m0 + i0, m0 + i0 + mr, n0, n1, results, kLd);
-        }
-      }
+      straight(cut, b, m0, m1, n0, n1);
     } else if constexpr (kWay == Way::kTurned) {
-      using Source = RowsOfB<T, A>;
-      constexpr DirectCuts kSizes = direct_cuts<T>(Cfg::N, Cfg::M, Cfg::K, Cfg::NB, Cfg::MB);
-      const DirectTable<T, Source>& table = kDirectTable<T, Source, kSizes.rows, kSizes.vectors>;
-      T* const turned = packed_b() + Cfg::PACKED;
-      const A* const columns = p.a + b * p.a_batch + m0 * p.a_row;
-      for (int64_t g = 0; g < cut.groups.count; ++g) {
-        const int64_t j0 = cut.groups.begin(g) * kL, nv = cut.groups.size(g);
-        const int64_t j1 = min64(j0 + nv * kL, m1 - m0);
-        DirectArgs<T, Source> args{nullptr,   p.b_col,
-                                   p.b_row,   {columns + j0, p.a_col},
-                                   k(),       nullptr,
-                                   kTurnedLd, j1 - j0 - (nv - 1) * kL,
-                                   false,     reinterpret_cast<const char*>(columns)};
-        for (int64_t s = 0; s < cut.strips.count; ++s) {
-          const int64_t i0 = cut.strips.begin(s);
-          args.a = b_from(b, n0 + i0);
-          args.c = turned + i0 * kTurnedLd;
-          table.fn[cut.strips.size(s)][nv](args);
-        }
-        turn_tile(turned, kTurnedLd, n1 - n0, j1 - j0, tile, kLd);
-        epi(b, m0 + j0, m0 + j1, n0, n1, tile, kLd);
+      turned(cut, b, m0, m1, n0, n1);
+    }
+  }
+
+  // Vectors of B's columns by elements of A's rows: K's in pieces, in each strip by strip.
+  AOT_INLINE void straight(const Cut& cut, int64_t b, int64_t m0, int64_t m1, int64_t n0,
+                           int64_t n1) const {
+    using Source = std::conditional_t<Cfg::STRIDED_B, RowsOfB<T, B>, PanelsOfB<T>>;
+    constexpr DirectCuts kSizes = direct_cuts<T>(Cfg::M, Cfg::N, Cfg::K, Cfg::MB, Cfg::NB);
+    const A* const first = p.a + b * p.a_batch + m0 * p.a_row;
+    const T* a;
+    int64_t a_row = p.a_row, a_col = p.a_col;
+    if constexpr (std::is_same_v<A, T>) {
+      a = first;
+    } else {
+      T* const copy = tile + Cfg::MC * kLd;
+      copy_rows(first, p.a_row, p.a_col, m1 - m0, k(), copy, kCopyLd);
+      a = copy, a_row = kCopyLd, a_col = 1;
+    }
+    DirectArgs<T, Source> args{nullptr, a_row, a_col, {}, k(), nullptr, kLd, 0, false};
+    if constexpr (Cfg::STRIDED_B) {
+      args.b = {b_from(b, n0), p.b_row};
+    } else {
+      args.b = {p.b + b * p.b_batch + n0 / kPanel * b_panel(), b_panel()};
+    }
+    constexpr int64_t kDepth = direct_depth<Cfg>();
+    const bool across = a_col != 1;
+    args.line = across ? a_col * int64_t(sizeof(T)) : 64;
+    const auto first_b = args.b;
+    for (int64_t k0 = 0; k0 < k(); k0 += kDepth) {
+      args.k = min64(kDepth, k() - k0);
+      args.add = k0 > 0;
+      args.b = first_b.from(k0);
+      for (int64_t s = 0; s < cut.strips.count; ++s) {
+        const int64_t i0 = cut.strips.begin(s), mr = cut.strips.size(s);
+        args.a = a + i0 * a_row + k0 * a_col;
+        // What follows: these rows' next k's, or the next strip, or the next matrix.
+        args.next = reinterpret_cast<const char*>(args.a + (across ? kDepth * a_col : mr * a_row));
+        T* const results = tile + (kDepth < k() ? i0 * kLd : 0);
+        T* c = results;
+        if constexpr (Cfg::PLAIN) std::tie(c, args.ldc) = corner(b, m0 + i0, n0);
+        each_group<kSizes.rows, kSizes.vectors>(args, cut.groups, mr, n1 - n0, c);
+        if (Cfg::PLAIN || k0 + kDepth < k()) continue;
+        epi(b, m0 + i0, m0 + i0 + mr, n0, n1, results, kLd);
       }
+    }
+  }
+
+  // Vectors of A's rows by elements of B's columns; each group's results are turned.
+  AOT_INLINE void turned(const Cut& cut, int64_t b, int64_t m0, int64_t m1, int64_t n0,
+                         int64_t n1) const {
+    constexpr int64_t kL = Simd<T>::kLanes;
+    using Source = RowsOfB<T, A>;
+    constexpr DirectCuts kSizes = direct_cuts<T>(Cfg::N, Cfg::M, Cfg::K, Cfg::NB, Cfg::MB);
+    const DirectTable<T, Source>& table = kDirectTable<T, Source, kSizes.rows, kSizes.vectors>;
+    T* const room = packed_b() + Cfg::PACKED;
+    const A* const columns = p.a + b * p.a_batch + m0 * p.a_row;
+    for (int64_t g = 0; g < cut.groups.count; ++g) {
+      const int64_t j0 = cut.groups.begin(g) * kL, nv = cut.groups.size(g);
+      const int64_t j1 = min64(j0 + nv * kL, m1 - m0);
+      DirectArgs<T, Source> args{nullptr,   p.b_col,
+                                 p.b_row,   {columns + j0, p.a_col},
+                                 k(),       nullptr,
+                                 kTurnedLd, j1 - j0 - (nv - 1) * kL,
+                                 false,     reinterpret_cast<const char*>(columns)};
+      for (int64_t s = 0; s < cut.strips.count; ++s) {
+        const int64_t i0 = cut.strips.begin(s);
+        args.a = b_from(b, n0 + i0);
+        args.c = room + i0 * kTurnedLd;
+        table.fn[cut.strips.size(s)][nv](args);
+      }
+      turn_tile(room, kTurnedLd, n1 - n0, j1 - j0, tile, kLd);
+      epi(b, m0 + j0, m0 + j1, n0, n1, tile, kLd);
     }
   }
 
