@@ -74,6 +74,23 @@ EXPORT void plain_{name}(const Cfg::A* a, int64_t a_batch, int64_t a_row, int64_
   const MatmulArgs<Cfg> p{{a, a_batch, a_row, a_col, b, b_batch, b_row, b_col, m, n, k}};
   matmul<Cfg>(p, begin, end, scratch, StoreRows<T>{{c, m * c_row, c_row}});
 }}
+// Results as they are, of one matrix: what need not pass through a tile is written by kernels.
+struct Own : Cfg {{
+  static constexpr bool PLAIN = std::is_same_v<A, T>;
+}};
+EXPORT void own_{name}(const Cfg::A* a, int64_t a_row, int64_t a_col, const Cfg::B* b,
+                       int64_t b_row, int64_t b_col, int64_t m, int64_t n, int64_t k, T* c,
+                       int64_t c_row, int64_t begin, int64_t end, void* scratch) {{
+  const int64_t row = c_row * sizeof(T);
+  const MatmulArgs<Own> p{{a, 0, a_row, a_col, b, 0, b_row, b_col, m, n, k, c, row, sizeof(T)}};
+  const auto store = [=](int64_t, int64_t m0, int64_t m1, int64_t n0, int64_t n1, const T* tile,
+                         int64_t ld) {{
+    for (int64_t i = m0; i < m1; ++i) {{
+      for (int64_t j = n0; j < n1; ++j) c[i * c_row + j] = tile[(i - m0) * ld + j - n0];
+    }}
+  }};
+  matmul<Own>(p, begin, end, scratch, store);
+}}
 }}  // namespace {name}
 """
 
@@ -287,6 +304,14 @@ def check(
         call(library[f"plain_{name}"], *common, rows, row, begin, end, scratch)
     compare(rows[:, :, :n], product, bound, k)
     np.testing.assert_array_equal(rows[:, :, n:], untouched)
+    own = aligned((batch, m, row), compute)
+    for i in range(batch):
+        there = (b_stored[0 if shared_b else i], *b_strides, m, n, k)
+        for begin, end in split(blocking.work(1, m, n), pieces):
+            function = library[f"own_{name}"]
+            call(function, stored[i], *strides[1:], *there, own[i], row, begin, end, scratch)
+    compare(own[:, :, :n], product, bound, k)
+    np.testing.assert_array_equal(own[:, :, n:], untouched)
 
 
 def lay_out(b, layout):

@@ -10,9 +10,6 @@
 #define AOT_TMPL_DIRECT_H_
 
 #include "aot/tmpl/micro.h"
-#ifndef DHINT
-#define DHINT 2
-#endif
 #include "aot/tmpl/pack.h"
 
 namespace aot::tmpl {
@@ -101,6 +98,7 @@ struct RowsOfB {
   int64_t first = 0;  // vector
   AOT_INLINE const E* at(int64_t j) const { return b + (first + j) * Simd<T>::kLanes; }
   AOT_INLINE int64_t step() const { return row; }
+  AOT_INLINE RowsOfB from(int64_t k) const { return {b + k * row, row, first}; }
 };
 
 // B in panels.
@@ -116,6 +114,7 @@ struct PanelsOfB {
     return b + at / S::kPerPanel * panel + at % S::kPerPanel * S::kLanes;
   }
   AOT_INLINE int64_t step() const { return kPanel; }
+  AOT_INLINE PanelsOfB from(int64_t k) const { return {b + k * kPanel, panel, first}; }
 };
 
 template <class T, class Source>
@@ -126,10 +125,10 @@ struct DirectArgs {
   int64_t k;
   T* c;  // tile, row-major
   int64_t ldc;
-  int64_t last;  // lanes of the last vector that exist
-  bool add;      // to what C has
-  const char* next = nullptr;  // fetched from here on, a line at each k; any address is harmless
-  int64_t line = 0;            // bytes from a k's line to the next k's: 64, or 0
+  int64_t last;                // lanes of the last vector that exist
+  bool add;                    // to what C has
+  const char* next = nullptr;  // a line is fetched at each k from here on: of mapped memory
+  int64_t line = 0;            // bytes from a k's line to the next k's
 };
 
 template <class T, class Source>
@@ -181,7 +180,7 @@ __attribute__((noinline)) void direct_kernel(const DirectArgs<T, Source>& d) {
       }
       AOT_UNROLL for (int i = 0; i < kBases; ++i) a[i] += col;
       b += step;
-      __builtin_prefetch(next, 0, DHINT);
+      __builtin_prefetch(next, 0, 3);
       next += line;
     };
     const int64_t stop = min64(depth, k + kChain);

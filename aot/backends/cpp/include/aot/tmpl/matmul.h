@@ -21,6 +21,8 @@
 #ifndef AOT_TMPL_MATMUL_H_
 #define AOT_TMPL_MATMUL_H_
 
+#include <tuple>
+
 #include "aot/tmpl/matmul_call.h"
 #include "aot/tmpl/tile_strips.h"
 
@@ -60,6 +62,7 @@ struct MatmulRun {
   static constexpr Heights kHeights = heights_of_units<T>(Cfg::M, Cfg::MB, Cfg::MC) |
                                       (half_last(Cfg::N) ? kHalfLast : 0) | kSharing<Cfg>;
 
+  // Rows from which on results that need no tile are finished by strips: B is read often enough.
   static constexpr int64_t kFewRows = 4 * RegisterBlock<T>::kRows;
   // Bytes of B that stay in the second level of cache while rows pass.
   static constexpr int64_t kWarm = 3 << 18;
@@ -145,67 +148,87 @@ struct MatmulRun {
 
   // A unit by kernels that read both operands in place.
   void direct(int64_t b, int64_t m0, int64_t m1, int64_t n0, int64_t n1) const {
-    constexpr int64_t kL = Simd<T>::kLanes;
     const Cut& cut = kCuts[m1 - m0 < min64(Cfg::M, Cfg::MB)][n1 - n0 < min64(Cfg::N, Cfg::NB)];
     if constexpr (kWay == Way::kDots) {
       const A* const first = p.a + b * p.a_batch + m0 * p.a_row;
       Dots<T>{first, p.a_row, b_from(b, n0), p.b_col, k()}.run(m1 - m0, n1 - n0, tile, kLd);
       epi(b, m0, m1, n0, n1, tile, kLd);
     } else if constexpr (kWay == Way::kDirect) {
-      using Source = std::conditional_t<Cfg::STRIDED_B, RowsOfB<T, B>, PanelsOfB<T>>;
-      constexpr DirectCuts kSizes = direct_cuts<T>(Cfg::M, Cfg::N, Cfg::K, Cfg::MB, Cfg::NB);
-      const A* const first = p.a + b * p.a_batch + m0 * p.a_row;
-      const T* a;
-      int64_t a_row = p.a_row, a_col = p.a_col;
-      if constexpr (std::is_same_v<A, T>) {
-        a = first;
-      } else {
-        T* const copy = tile + Cfg::MC * kLd;
-        copy_rows(first, p.a_row, p.a_col, m1 - m0, k(), copy, kCopyLd);
-        a = copy, a_row = kCopyLd, a_col = 1;
-      }
-      DirectArgs<T, Source> args{nullptr, a_row, a_col, {}, k(), nullptr, kLd, 0, false};
-      if constexpr (Cfg::STRIDED_B) {
-        args.b = {b_from(b, n0), p.b_row};
-      } else {
-        args.b = {p.b + b * p.b_batch + n0 / kPanel * b_panel(), b_panel()};
-      }
-      // The rows of the next strip, or of the next matrix, follow those of this one.
-      args.line = a_col == 1 ? 64 : 0;
+      straight(cut, b, m0, m1, n0, n1);
+    } else if constexpr (kWay == Way::kTurned) {
+      turned(cut, b, m0, m1, n0, n1);
+    }
+  }
+
+  // Vectors of B's columns by elements of A's rows: K's in pieces, in each strip by strip.
+  AOT_INLINE void straight(const Cut& cut, int64_t b, int64_t m0, int64_t m1, int64_t n0,
+                           int64_t n1) const {
+    using Source = std::conditional_t<Cfg::STRIDED_B, RowsOfB<T, B>, PanelsOfB<T>>;
+    constexpr DirectCuts kSizes = direct_cuts<T>(Cfg::M, Cfg::N, Cfg::K, Cfg::MB, Cfg::NB);
+    const A* const first = p.a + b * p.a_batch + m0 * p.a_row;
+    const T* a;
+    int64_t a_row = p.a_row, a_col = p.a_col;
+    if constexpr (std::is_same_v<A, T>) {
+      a = first;
+    } else {
+      T* const copy = tile + Cfg::MC * kLd;
+      copy_rows(first, p.a_row, p.a_col, m1 - m0, k(), copy, kCopyLd);
+      a = copy, a_row = kCopyLd, a_col = 1;
+    }
+    DirectArgs<T, Source> args{nullptr, a_row, a_col, {}, k(), nullptr, kLd, 0, false};
+    if constexpr (Cfg::STRIDED_B) {
+      args.b = {b_from(b, n0), p.b_row};
+    } else {
+      args.b = {p.b + b * p.b_batch + n0 / kPanel * b_panel(), b_panel()};
+    }
+    constexpr int64_t kDepth = direct_depth<Cfg>();
+    const bool across = a_col != 1;
+    args.line = across ? a_col * int64_t(sizeof(T)) : 64;
+    const auto first_b = args.b;
+    for (int64_t k0 = 0; k0 < k(); k0 += kDepth) {
+      args.k = min64(kDepth, k() - k0);
+      args.add = k0 > 0;
+      args.b = first_b.from(k0);
       for (int64_t s = 0; s < cut.strips.count; ++s) {
         const int64_t i0 = cut.strips.begin(s), mr = cut.strips.size(s);
-        args.a = a + i0 * a_row;
-        args.next = reinterpret_cast<const char*>(args.a + mr * a_row);
-        T* c = tile;
-        if constexpr (Cfg::PLAIN) {
-          c = reinterpret_cast<T*>(static_cast<char*>(p.out) + (m0 + i0) * p.out_row) + n0;
-          args.ldc = p.out_row / int64_t(sizeof(T));
-        }
+        args.a = a + i0 * a_row + k0 * a_col;
+        // What follows: these rows' next k's, or the next strip, or the next matrix.
+        args.next = reinterpret_cast<const char*>(args.a + (across ? kDepth * a_col : mr * a_row));
+        T* const results = tile + (kDepth < k() ? i0 * kLd : 0);
+        T* c = results;
+        if constexpr (Cfg::PLAIN) std::tie(c, args.ldc) = corner(b, m0 + i0, n0);
         each_group<kSizes.rows, kSizes.vectors>(args, cut.groups, mr, n1 - n0, c);
-        if (Cfg::PLAIN) continue;
-        epi(b, m0 + i0, m0 + i0 + mr, n0, n1, tile, kLd);
+        if (Cfg::PLAIN || k0 + kDepth < k()) continue;
+        epi(b, m0 + i0, m0 + i0 + mr, n0, n1, results, kLd);
       }
-    } else if constexpr (kWay == Way::kTurned) {
-      using Source = RowsOfB<T, A>;
-      constexpr DirectCuts kSizes = direct_cuts<T>(Cfg::N, Cfg::M, Cfg::K, Cfg::NB, Cfg::MB);
-      const DirectTable<T, Source>& table = kDirectTable<T, Source, kSizes.rows, kSizes.vectors>;
-      T* const turned = packed_b() + Cfg::PACKED;
-      const A* const columns = p.a + b * p.a_batch + m0 * p.a_row;
-      for (int64_t g = 0; g < cut.groups.count; ++g) {
-        const int64_t j0 = cut.groups.begin(g) * kL, nv = cut.groups.size(g);
-        const int64_t j1 = min64(j0 + nv * kL, m1 - m0);
-        DirectArgs<T, Source> args{nullptr, p.b_col, p.b_row,   {columns + j0, p.a_col},
-                                   k(),     nullptr, kTurnedLd, j1 - j0 - (nv - 1) * kL,
-                                   false};
-        for (int64_t s = 0; s < cut.strips.count; ++s) {
-          const int64_t i0 = cut.strips.begin(s);
-          args.a = b_from(b, n0 + i0);
-          args.c = turned + i0 * kTurnedLd;
-          table.fn[cut.strips.size(s)][nv](args);
-        }
-        turn_tile(turned, kTurnedLd, n1 - n0, j1 - j0, tile, kLd);
-        epi(b, m0 + j0, m0 + j1, n0, n1, tile, kLd);
+    }
+  }
+
+  // Vectors of A's rows by elements of B's columns; each group's results are turned.
+  AOT_INLINE void turned(const Cut& cut, int64_t b, int64_t m0, int64_t m1, int64_t n0,
+                         int64_t n1) const {
+    constexpr int64_t kL = Simd<T>::kLanes;
+    using Source = RowsOfB<T, A>;
+    constexpr DirectCuts kSizes = direct_cuts<T>(Cfg::N, Cfg::M, Cfg::K, Cfg::NB, Cfg::MB);
+    const DirectTable<T, Source>& table = kDirectTable<T, Source, kSizes.rows, kSizes.vectors>;
+    T* const room = packed_b() + Cfg::PACKED;
+    const A* const columns = p.a + b * p.a_batch + m0 * p.a_row;
+    for (int64_t g = 0; g < cut.groups.count; ++g) {
+      const int64_t j0 = cut.groups.begin(g) * kL, nv = cut.groups.size(g);
+      const int64_t j1 = min64(j0 + nv * kL, m1 - m0);
+      DirectArgs<T, Source> args{nullptr,   p.b_col,
+                                 p.b_row,   {columns + j0, p.a_col},
+                                 k(),       nullptr,
+                                 kTurnedLd, j1 - j0 - (nv - 1) * kL,
+                                 false,     reinterpret_cast<const char*>(columns)};
+      for (int64_t s = 0; s < cut.strips.count; ++s) {
+        const int64_t i0 = cut.strips.begin(s);
+        args.a = b_from(b, n0 + i0);
+        args.c = room + i0 * kTurnedLd;
+        table.fn[cut.strips.size(s)][nv](args);
       }
+      turn_tile(room, kTurnedLd, n1 - n0, j1 - j0, tile, kLd);
+      epi(b, m0 + j0, m0 + j1, n0, n1, tile, kLd);
     }
   }
 
@@ -313,9 +336,8 @@ struct MatmulRun {
                             tile,
                             kLd,
                             copies ? tile + Cfg::MC * kLd : nullptr};
-    strips.run([&](int64_t i0, int64_t i1, const float* c) {
-      epi(b, m0 + i0, m0 + i1, n0, n1, c, kLd);
-    });
+    strips.run(
+        [&](int64_t i0, int64_t i1, const float* c) { epi(b, m0 + i0, m0 + i1, n0, n1, c, kLd); });
   }
 
   // `count` rows from `first` on by so many panels. Rows lie where they are, or are copied, a chunk
@@ -423,22 +445,18 @@ struct MatmulRun {
         rows[i] = first + i * p.a_row;
       }
     }
-    if constexpr ((kStoresRows<Epi> || Cfg::PLAIN) && !kCopyA) {
-      // Whole panels need no tile.
-      const int64_t full = kStoresRows<Epi> || k() <= Cfg::KB ? (n1 - n0) / kPanel : 0;
+    // Whole panels need no tile: they are written where they belong. Results of several chunks are
+    // read again, so of plain ones only those of a single chunk.
+    constexpr bool kRows = kStoresRows<Epi> && !kCopyA;
+    const bool one_chunk = k() <= Cfg::KB, copied = kCopyA && Cfg::PLAIN && one_chunk;
+    if (copied) copy_a(first, m1 - m0, 0, k());
+    if constexpr (kRows || Cfg::PLAIN) {
+      const int64_t full = kRows || one_chunk ? (n1 - n0) / kPanel : 0;
       if (full > 0) {
-        T* c = nullptr;
-        int64_t ldc = 0;
-        if constexpr (kStoresRows<Epi>) {
-          c = epi.c + b * epi.c_batch + m0 * epi.c_row + n0;
-          ldc = epi.c_row;
-        } else {
-          c = reinterpret_cast<T*>(static_cast<char*>(p.out) + m0 * p.out_row) + n0;
-          ldc = p.out_row / int64_t(sizeof(T));
-        }
-        run<false>(BlockArgs<T, decltype(source(n0))>{rows, 0, m1 - m0, 1, k(), source(n0), full, c,
-                                                      ldc},
-                   first, [](int64_t, int64_t, int64_t, int64_t) {});
+        const auto [c, ldc] = corner(b, m0, n0);
+        run<false>(
+            BlockArgs<T, decltype(source(n0))>{rows, 0, m1 - m0, 1, k(), source(n0), full, c, ldc},
+            first, copied, [](int64_t, int64_t, int64_t, int64_t) {});
       }
       n0 += full * kPanel;
       if (n0 >= n1) return;
@@ -450,23 +468,39 @@ struct MatmulRun {
         BlockArgs<T, decltype(source(n0))>{rows, 0, m1 - m0, 1, k(), source(n0),
                                            ceil_div(n1 - n0, kPanel), tile, kLd, half_last(n1 - n0),
                                            false, out, p.out_row, p.out_column * kPanel},
-        first, [&](int64_t i0, int64_t i1, int64_t j, int64_t count) {
+        first, copied, [&](int64_t i0, int64_t i1, int64_t j, int64_t count) {
           const int64_t from = n0 + j * kPanel;
           epi(b, m0 + i0, m0 + i1, from, min64(n1, from + count * kPanel), tile + i0 * kLd, kLd);
         });
   }
 
+  // A's rows from `first` on, k's [k0, k0 + depth), to where the micro-kernel reads them.
+  AOT_INLINE void copy_a(const A* first, int64_t count, int64_t k0, int64_t depth) const {
+    T* const to = tile + Cfg::MC * kLd;
+    copy_rows(first + k0 * p.a_col, p.a_row, p.a_col, count, depth, to, kCopyLd);
+  }
+
+  // Where results that are stored as they are begin, and elements between their rows.
+  AOT_INLINE std::pair<T*, int64_t> corner(int64_t b, int64_t m0, int64_t n0) const {
+    if constexpr (kStoresRows<Epi>) {
+      return {epi.c + b * epi.c_batch + m0 * epi.c_row + n0, epi.c_row};
+    } else {
+      char* const row = static_cast<char*>(p.out) + m0 * p.out_row;
+      return {reinterpret_cast<T*>(row) + n0, p.out_row / int64_t(sizeof(T))};
+    }
+  }
+
   // done(first row, last row, first panel, panels): finished results, in the tile's corner where
-  // `kInTile`, else where they belong.
+  // `kInTile`, else where they belong. `copied`: rows are copies already.
   template <bool kInTile, class Source, class Done>
-  AOT_INLINE void run(const BlockArgs<T, Source>& a, const A* first, const Done& done) const {
+  AOT_INLINE void run(const BlockArgs<T, Source>& a, const A* first, bool copied,
+                      const Done& done) const {
     if constexpr (kCopyA) {
       // Rows pass through scratch, a chunk of K at a time.
       in_chunks<kInTile>(
           a,
           [&](MicroArgs<T>& m) {
-            copy_rows(first + m.k0 * p.a_col, p.a_row, p.a_col, a.mrows, m.kc, tile + Cfg::MC * kLd,
-                      kCopyLd);
+            if (!copied) copy_a(first, a.mrows, m.k0, m.kc);
             m.k0 = 0;
           },
           done);
@@ -485,7 +519,8 @@ struct MatmulRun {
   // B was packed for all rows or for a tile.
   AOT_INLINE bool by_strips() const {
     const int64_t panels = ceil_div(min64(n(), Cfg::NC), kPanel);
-    return m() > (Cfg::PLAIN && Cfg::STRIDED_B ? kFewRows : 2 * Cfg::MC) && panels * k() * kPanel * int64_t(sizeof(T)) <= kWarm &&
+    const int64_t least = Cfg::PLAIN && Cfg::STRIDED_B ? kFewRows : 2 * Cfg::MC;
+    return m() > least && panels * k() * kPanel * int64_t(sizeof(T)) <= kWarm &&
            (!Cfg::STRIDED_B || k() <= Cfg::KB);
   }
 

@@ -98,6 +98,20 @@ constexpr int64_t price_across(int64_t rows, int64_t columns, int64_t k) {
   return shape.price + passes * k * max64(0, lines * kLine - shape.rows * shape.vectors);
 }
 
+// K's that a direct product takes at a time. Rows of k's (A across) are read by every strip, in
+// pieces of a line: as many as stay in a third of the first level of cache until the last strip.
+template <class Cfg>
+constexpr int64_t direct_depth() {
+  constexpr int64_t kRoom = 1 << 14;
+  if (Cfg::A_ALONG == Along::kDepth || Cfg::M <= RegisterBlock<compute_t<typename Cfg::A>>::kRows) {
+    return Cfg::K;
+  }
+  const int64_t elements = min64(Cfg::M, Cfg::MB) + min64(Cfg::N, Cfg::NB);
+  const int64_t most =
+      max64(kRoom / (elements * int64_t(sizeof(compute_t<typename Cfg::A>))) / 4 * 4, 16);
+  return ceil_div(Cfg::K, ceil_div(Cfg::K, most));
+}
+
 template <class Cfg>
 constexpr Way matmul_way() {
   using A = typename Cfg::A;
