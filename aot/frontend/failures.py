@@ -90,6 +90,12 @@ _CAUSES = (
         "Use operators of PyTorch, or make this part a custom operator: docs/custom-operators.md.",
     ),
     _Cause(
+        r"'Tensor' object has no attribute 'constant'|found a fake tensor in the exported program",
+        "torch.export cannot trace a transform of torch.func (vmap, grad, jacrev) with such inputs",
+        "Write what it does on the whole batch: operators take leading dimensions, and "
+        "torch.func.jvp can be traced.",
+    ),
+    _Cause(
         r"Found <class .* in output",
         "forward gives an object that torch cannot look into",
         "Return tensors, tuples, lists, dicts or dataclasses of them, or register the class: "
