@@ -18,7 +18,7 @@ import torch.export._trace  # export would import it later, amid searches for ga
 from torch.export import ExportedProgram
 from torch.utils import _pytree as pytree
 
-from aot.errors import AotError, InputMismatch, ModelFileError
+from aot.errors import AotError, DynamicShapeError, InputMismatch, ModelFileError
 from aot.frontend.aliases import merge_aliases
 from aot.frontend.collected import collected_once
 from aot.frontend.composites import Traceable

@@ -292,7 +292,7 @@ def _shape_advice(message: str) -> str:
         return (
             "Make the dimension static. Where nothing in the model asks for this very size, some "
             "size computed from it is 0 or 1 in the example, which torch fixes: use a larger one. "
-            "len(x) and range(n) make constants: write x.shape[0], torch.arange(n)."
+            "Loops of Python's make constants: write range(n) as torch.arange(n)."
         )
     if "generated guard" in message:
         return "Give the named dimensions the range that the guards allow: Dim(…, min=…, max=…)."
