@@ -312,7 +312,7 @@ def istft(x: Tensor, *args: Any, **given: Any) -> Any:
         return NotImplemented
     whole: Any = torch.istft(x, *args, **given)
     there = whole.shape[-1]
-    places = torch.arange(length, device=x.device)
+    places = _untyped.arange(length, device=x.device)
     return torch.where(places < there, whole[..., places.clamp(max=there - 1)], 0)
 
 
@@ -378,7 +378,7 @@ def take_along_dim(x: Tensor, indices: Tensor, dim: int | None = None) -> Tensor
     axis = dim % x.dim()
     own, wanted = list(x.shape), list(indices.shape)
     own[axis] = wanted[axis] = 1
-    common = list(torch.broadcast_shapes(own, wanted))
+    common = list(_untyped.broadcast_shapes(own, wanted))
     own, wanted = common.copy(), common
     own[axis], wanted[axis] = x.shape[axis], indices.shape[axis]
     return x.expand(own).gather(axis, indices.expand(wanted))
