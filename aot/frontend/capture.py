@@ -18,10 +18,11 @@ import torch.export._trace  # export would import it later, amid searches for ga
 from torch.export import ExportedProgram
 from torch.utils import _pytree as pytree
 
-from aot.errors import AotError, InputMismatch, ModelFileError
+from aot.errors import AotError, DynamicShapeError, InputMismatch, ModelFileError
 from aot.frontend.aliases import merge_aliases
 from aot.frontend.collected import collected_once
 from aot.frontend.composites import Traceable
+from aot.frontend.computed_sizes import SmallSizes, computed_sizes
 from aot.frontend.conversions import settled_modules
 from aot.frontend.decisions import Demands, asserted, checks_of, of_example
 from aot.frontend.decompose import decomposition_table
@@ -33,6 +34,7 @@ from aot.frontend.failures import (
     violates_range,
     without_graphs,
 )
+from aot.frontend.fixed_sizes import FixedSize, fixed_size_error, fixing
 from aot.frontend.labels import wanted_sizes
 from aot.frontend.numerics import rounded_kinds
 from aot.frontend.open_dims import as_hints, traceable, unasked_layouts
@@ -44,6 +46,7 @@ from aot.frontend.run_numbers import Namespace, asks_for_number, open_numbers, u
 from aot.frontend.size_decisions import SizeDecision, hearing
 from aot.frontend.source import ModelSource, ShapeSpec, read_model_file
 from aot.frontend.structures import name_parts, register_dataclasses, spelled_out
+from aot.frontend.transformer_masks import settled_masks
 from aot.frontend.true_loops import TrueLoops, Turn, TurnFails
 from aot.frontend.turns import settle
 from aot.frontend.user_kernels import analysing_kernels, launches_kernels
@@ -139,9 +142,13 @@ def capture(
         names = _parameter_names(source)
         with UserCode(export_error(source, names)):
             program, learnt = _traced(source, names, _Learnt(as_example=decide_as_example))
-        module, sizes = source.module, learnt.sizes
-        captured = _decomposed(program, source, module, names, operators, sizes)
-        return replace(captured, decided=learnt.decided())
+        with computed_sizes() as small:
+            captured = _decomposed(program, source, names, operators, learnt)
+        with UserCode(export_error(source, names)):
+            again = _at_larger_sizes(source, names, replace(learnt, larger=_more(learnt, small)))
+        return (
+            captured if again is None else _decomposed(again[0], source, names, operators, again[1])
+        )
 
 
 def _one_for_each(example: Any) -> Any:
@@ -170,6 +177,7 @@ class _Learnt:
         modules: Modules of its code that make numbers of values.
         failing: Turns of its loops that no run may make, and what the model raises in them.
         sizes: Its decisions on sizes.
+        larger: Sizes of the example that computed ones made too small -> what they are traced with.
     """
 
     checks: Demands | None = None
@@ -177,6 +185,7 @@ class _Learnt:
     modules: tuple[Namespace, ...] = ()
     failing: Mapping[Turn, str] = field(default_factory=dict)
     sizes: tuple[SizeDecision, ...] = ()
+    larger: Mapping[int, int] = field(default_factory=dict)
 
     def decided(self) -> tuple[str, ...]:
         """The decisions that are those of the example, as a run that differs is told of them."""
@@ -192,14 +201,63 @@ def _traced(
         The program, and what has been learnt of the model.
 
     Raises:
+        DynamicShapeError: The model makes a constant of a size that shall be dynamic.
         RuntimeError: The module cannot be exported, and sizes as hints do not help.
         AssertionError: The same, where torch asserts it.
     """
+    failure: BaseException | None = None
+    with fixing() as fixed, computed_sizes() as small:
+        try:
+            found = _exported(source, names, learnt)
+        except (RuntimeError, AssertionError) as error:
+            failure = error
+    larger = _more(learnt, small)
+    if failure is None:
+        return _at_larger_sizes(source, names, replace(found[1], larger=larger)) or found
+    if _UNKNOWN_RESULT in str(failure):
+        args, kwargs = source.args, source.kwargs
+        if register_dataclasses(source.module(*args, **kwargs)):
+            return _traced(source, names, learnt)
+    taught = _taught(source, failure, learnt, fixed())
+    if taught is not None:
+        return _traced(source, names, taught)
+    again = _at_larger_sizes(source, names, replace(learnt, larger=larger))
+    if again is not None:
+        return again
+    raise fixed_size_error(failure, fixed()) or failure from failure.__cause__
+
+
+def _more(learnt: _Learnt, small: SmallSizes) -> Mapping[int, int]:
+    """Sizes to trace with where some that were computed are 0 or 1; none the second time."""
+    return {} if learnt.larger else small.larger()
+
+
+def _at_larger_sizes(
+    source: ModelSource, names: Sequence[str], learnt: _Learnt
+) -> tuple[ExportedProgram, _Learnt] | None:
+    """As `_traced`, where sizes that are computed are not 0 or 1.
+
+    None where there are none, where the model cannot be traced so, or decides otherwise there.
+    """
+    if not learnt.larger:
+        return None
+    try:
+        found = _traced(source, names, learnt)
+    except (RuntimeError, AssertionError, DynamicShapeError):
+        return None
+    answers = [{(d.place, d.answer) for d in some.sizes} for some in (learnt, found[1])]
+    return found if not learnt.sizes or answers[0] == answers[1] else None
+
+
+def _exported(
+    source: ModelSource, names: Sequence[str], learnt: _Learnt
+) -> tuple[ExportedProgram, _Learnt]:
+    """Exports the module with what has been learnt; raises as `_traced`."""
     shapes = source.dynamic_shapes
     example = source.args, source.kwargs
     register_dataclasses(example)
     name_parts(example)
-    args, kwargs = traceable(example, wanted_sizes(example, names, shapes))
+    args, kwargs = traceable(example, wanted_sizes(example, names, shapes), learnt.larger)
 
     def export(dynamic_shapes: ShapeSpec) -> tuple[ExportedProgram, _Learnt]:
         given = spelled_out(source.module, (args, kwargs))
@@ -211,6 +269,7 @@ def _traced(
             loops,
             loops.unrolled(),
             settled_modules(),
+            settled_masks(),
             open_numbers(learnt.modules),
             open_math(),
             asserted(learnt.checks or {}),
@@ -228,25 +287,22 @@ def _traced(
     try:
         return export(shapes)
     except (RuntimeError, AssertionError) as error:
-        if _UNKNOWN_RESULT in str(error) and register_dataclasses(source.module(*args, **kwargs)):
-            return _traced(source, names, learnt)
-        taught = _taught(source, error, learnt)
-        if taught is not None:
-            return _traced(source, names, taught)
         hints = as_hints(shapes)
         if not violates_range(error) or hints is shapes:
             raise
         return export(hints)
 
 
-def _taught(source: ModelSource, error: BaseException, learnt: _Learnt) -> _Learnt | None:
+def _taught(
+    source: ModelSource, error: BaseException, learnt: _Learnt, fixed: Sequence[FixedSize]
+) -> _Learnt | None:
     """What was known, and what the failure adds to it; None where that is nothing."""
     if isinstance(error, TurnFails):
         return replace(learnt, failing={**learnt.failing, error.turn: error.message})
     module = asks_for_number(error)
     asking = [module] if module is not None else []
     if fixes_size(error):
-        asking += user_modules(source.module)
+        asking += user_modules(source.module, [f.names for f in fixed])
     new = [m for m in asking if not any(m is known for known in learnt.modules)]
     if new:
         return replace(learnt, modules=(*learnt.modules, *new))
@@ -287,16 +343,15 @@ def capture_program(
     module = program.module()
     source = ModelSource(name, module, tuple(args), dict(kwargs), path=path)
     with _quiet(), torch.no_grad():
-        return _decomposed(program, source, module, (), operators, ())
+        return _decomposed(program, source, (), operators, _Learnt())
 
 
 def _decomposed(
     program: ExportedProgram,
     source: ModelSource,
-    module: torch.nn.Module,
     names: tuple[str, ...],
     operators: Sequence[str],
-    decisions: tuple[SizeDecision, ...],
+    learnt: _Learnt,
 ) -> Captured:
     guards = tuple(getattr(program, "_guards_code", None) or ())
     merge_aliases(program)
@@ -307,6 +362,7 @@ def _decomposed(
         UserCode(export_error(source)),
         _without_guards(program),
         analysing_kernels(),
+        unasked_layouts(),
         collected_once(),
     ):
         lowered = program.run_decompositions(table, decompose_custom_triton_ops=apart)
@@ -316,12 +372,13 @@ def _decomposed(
         (source.args, source.kwargs),
         _extra(source),
         source.dynamic_shapes,
-        module,
+        source.module,
         guards,
-        decisions,
+        learnt.sizes,
         names,
         source.root,
         rounded_kinds(),
+        learnt.decided(),
     )
 
 

@@ -303,12 +303,17 @@ def linspace(start: Any, end: Any, steps: Any, **given: Any) -> Any:
 
 
 def istft(x: Tensor, *args: Any, **given: Any) -> Any:
-    """As torch.istft of an open length, which torch takes for a constant: the first of all."""
+    """As torch.istft of an open length, which torch takes for a constant: the first of all.
+
+    What the windows do not reach is 0.
+    """
     length = given.pop("length", None)
     if not isinstance(length, torch.SymInt) or args[7:]:
         return NotImplemented
-    whole = torch.istft(x, *args, **given)
-    return whole[..., :length] if length <= whole.shape[-1] else NotImplemented
+    whole: Any = torch.istft(x, *args, **given)
+    there = whole.shape[-1]
+    places = _untyped.arange(length, device=x.device)
+    return torch.where(places < there, whole[..., places.clamp(max=there - 1)], 0)
 
 
 def affine_grid(theta: Tensor, size: Any, align_corners: bool | None = None) -> Any:
@@ -364,6 +369,19 @@ def tensor_split(x: Tensor, indices_or_sections: Any, dim: int = 0) -> Any:
     cuts: list[Any] = [None, *(places[k].item() for k in range(places.shape[0])), None]
     before = (slice(None),) * (dim % x.dim())
     return tuple(x[(*before, slice(low, high))] for low, high in pairwise(cuts))
+
+
+def take_along_dim(x: Tensor, indices: Tensor, dim: int | None = None) -> Tensor:
+    """As torch.take_along_dim, of open sizes, which torch takes for constants."""
+    if dim is None:
+        return x.reshape(-1).gather(0, indices.reshape(-1))
+    axis = dim % x.dim()
+    own, wanted = list(x.shape), list(indices.shape)
+    own[axis] = wanted[axis] = 1
+    common = list(_untyped.broadcast_shapes(own, wanted))
+    own, wanted = common.copy(), common
+    own[axis], wanted[axis] = x.shape[axis], indices.shape[axis]
+    return x.expand(own).gather(axis, indices.expand(wanted))
 
 
 def narrow(x: Tensor, dim: int, start: Any, length: int) -> Any:
@@ -437,6 +455,7 @@ _OURS: Mapping[str, Callable[..., Any]] = {
     "div": div,
     "linspace": linspace,
     "istft": istft,
+    "take_along_dim": take_along_dim,
 }
 COMPOSITES: Mapping[Any, Callable[..., Any]] = {
     **{getattr(torch, name): ours for name, ours in _OURS.items()},

@@ -90,6 +90,12 @@ _CAUSES = (
         "Use operators of PyTorch, or make this part a custom operator: docs/custom-operators.md.",
     ),
     _Cause(
+        r"'Tensor' object has no attribute 'constant'|found a fake tensor in the exported program",
+        "torch.export cannot trace a transform of torch.func (vmap, grad, jacrev) with such inputs",
+        "Write what it does on the whole batch: operators take leading dimensions, and "
+        "torch.func.jvp can be traced.",
+    ),
+    _Cause(
         r"Found <class .* in output",
         "forward gives an object that torch cannot look into",
         "Return tensors, tuples, lists, dicts or dataclasses of them, or register the class: "
@@ -286,7 +292,7 @@ def _shape_advice(message: str) -> str:
         return (
             "Make the dimension static. Where nothing in the model asks for this very size, some "
             "size computed from it is 0 or 1 in the example, which torch fixes: use a larger one. "
-            "len(x) and range(n) make constants: write x.shape[0], torch.arange(n)."
+            "Loops of Python's make constants: write range(n) as torch.arange(n)."
         )
     if "generated guard" in message:
         return "Give the named dimensions the range that the guards allow: Dim(…, min=…, max=…)."

@@ -17,7 +17,7 @@ from aot.frontend.asked_ranges import Range, check_bounds, check_example, check_
 from aot.frontend.capture import Captured
 from aot.frontend.context import Context
 from aot.frontend.labels import InputAxis, label_of, wanted_sizes
-from aot.frontend.open_dims import TRACED, is_bounded, without_lower_bound
+from aot.frontend.open_dims import TRACED, is_bounded, least_size
 from aot.frontend.operator_decisions import decisions_of
 from aot.frontend.places import places_of
 from aot.frontend.signature import parameters_of, paths_of
@@ -227,8 +227,9 @@ class _Settling:
         wanted = self._wanted()
         for (position, axis), size in wanted.items():
             symbol = str(shapes[position][axis])
-            if without_lower_bound(size) and bounds.get(symbol, (0, None))[0] == TRACED:
-                bounds[symbol] = (0, bounds[symbol][1])
+            least = least_size(size)
+            if least is not None and bounds.get(symbol, (0, None))[0] == TRACED:
+                bounds[symbol] = (min(least, TRACED), bounds[symbol][1])
         labels = {axis: label_of(size) for axis, size in wanted.items() if label_of(size)}
         dims = find_dims(shapes, {**bounds, **asked}, self._hints(), labels)
         check_bounds(asked, bounds, dims)
@@ -290,8 +291,14 @@ class _Settling:
         shapes = self.shapes()
         found: dict[str, Range] = {}
         for (position, axis), size in self._wanted().items():
-            if is_bounded(size) and shapes[position][axis].is_Symbol:
-                found[str(shapes[position][axis])] = (int(size.min), int(size.max))
+            traced = shapes[position][axis]
+            (symbol, *others) = traced.free_symbols or (None,)
+            if symbol is None or others or not is_bounded(size):
+                continue
+            # n + 1, where the user asked for a dimension one longer than another.
+            more = traced - symbol
+            if is_int(more):
+                found[str(symbol)] = (int(size.min) - int(more), int(size.max) - int(more))
         return found
 
     def _wanted(self) -> dict[InputAxis, Any]:
@@ -305,8 +312,11 @@ class _Settling:
         every: list[Any] = [
             s for name in self.context.given.inputs for s in nodes[name].meta["val"].shape
         ]
-        return {
+        traced = {
             str(size.node.expr): int(size.node.hint)
             for size in every
             if isinstance(size, torch.SymInt) and size.node.expr.is_Symbol
         }
+        # It may have been traced at others, and is to be fast at these.
+        own = {str(symbol): n for symbol, n in self.example().items() if n >= TRACED}
+        return {**traced, **{name: n for name, n in own.items() if name in traced}}

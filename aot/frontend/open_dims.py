@@ -33,6 +33,19 @@ def _is_contiguous(own: Callable[..., bool], x: Any, *args: Any, **kwargs: Any) 
     return is_told
 
 
+def _is_dense(own: Callable[..., bool], sizes: Any, strides: Any) -> bool:
+    """torch's function of sizes and strides, which first asks the same."""
+    if isinstance(_common.prod(sizes), int):
+        return own(sizes, strides)
+    if len(sizes) == 1 and isinstance(strides[0], int):
+        return strides[0] == 1
+    ordered = sorted(map(_common.K, sizes, strides), reverse=True)
+    is_told: bool = _common.check_contiguous_sizes_strides(
+        [x.size for x in ordered], [x.stride for x in ordered], false_if_dde=True
+    )
+    return is_told
+
+
 @contextmanager
 def unasked_layouts() -> Iterator[None]:
     """Inside of it, torch does not ask how few elements a result has, to say how it lies in memory.
@@ -40,9 +53,11 @@ def unasked_layouts() -> Iterator[None]:
     It fixes the answer, so that `x[1:]` of 2 elements would be refused.
     """
     asked = partial(_is_contiguous, _common.is_contiguous)
+    dense = partial(_is_dense, _common._is_non_overlapping_and_dense_or_false)
     noted = partial(_tracer._extract_tensor_metadata, include_contiguity=False)
     with (
         patch.object(_common, "is_contiguous", asked),
+        patch.object(_common, "_is_non_overlapping_and_dense_or_false", dense),
         patch.object(_tracer, "_extract_tensor_metadata", noted),
     ):
         yield
@@ -52,16 +67,22 @@ TRACED = 2
 """The least size that torch.export does not treat as a constant."""
 
 
-def without_lower_bound(wanted: Any) -> bool:
-    """Whether the user asked for a dynamic size and gave no least one."""
+def least_size(wanted: Any) -> int | None:
+    """The least size of a dimension that the user asked to be dynamic; None where he did not."""
     if type(wanted) is Dim:
-        return int(wanted.min) == 0
-    return type(wanted).__name__ == "_DimHint" and wanted.min is None
+        return int(wanted.min)
+    return int(wanted.min or 0) if type(wanted).__name__ == "_DimHint" else None
 
 
 def is_bounded(wanted: Any) -> bool:
-    """Whether the user named a dimension and gave a greatest size."""
-    return type(wanted) is Dim and "oo" not in str(wanted.max)
+    """Whether the user named a dimension and gave a greatest size.
+
+    One that another is derived from (n + 1) is, too, but for a multiple, which not all sizes are.
+    """
+    if not isinstance(wanted, Dim) or "oo" in str(wanted.max):
+        return False
+    derived: Any = wanted
+    return type(wanted) is Dim or int(derived.fn(1)) - int(derived.fn(0)) == 1
 
 
 def as_hints(shapes: Any) -> Any:
@@ -95,11 +116,19 @@ def as_hints(shapes: Any) -> Any:
 
 
 def traceable(
-    example: tuple[Sequence[Any], Mapping[str, Any]], wanted: Mapping[InputAxis, Any]
+    example: tuple[Sequence[Any], Mapping[str, Any]],
+    wanted: Mapping[InputAxis, Any],
+    larger: Mapping[int, int],
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """The example with at least two of everything along dimensions that shall be dynamic.
 
-    Elements are repeated, so that indices stay valid; axes of one Dim get one size.
+    Elements are repeated, so that indices stay valid; axes of one Dim get one size, and so do
+    others that are alike in the example.
+
+    Args:
+        example: Positional and keyword inputs.
+        wanted: What the user asked of each size.
+        larger: Sizes along such dimensions that become these, as far as their range goes.
     """
     sizes = {axis: size for axis, dim in wanted.items() if (size := _traced_size(dim)) is not None}
     leaves, spec = pytree.tree_flatten((tuple(example[0]), dict(example[1])))
@@ -109,8 +138,14 @@ def traceable(
             position += 1
             for axis in range(leaf.dim()):
                 size = sizes.get((position, axis))
-                if size is not None and leaf.shape[axis] < TRACED:
-                    leaves[k] = enlarged(leaves[k], axis, size)
+                if size is None:
+                    continue
+                given = size if leaf.shape[axis] < TRACED else leaf.shape[axis]
+                most = getattr(wanted[position, axis], "max", None)
+                chosen = larger.get(given, given)
+                chosen = chosen if most is None or chosen <= most else int(most)
+                if chosen > leaf.shape[axis]:
+                    leaves[k] = enlarged(leaves[k], axis, chosen)
     args, kwargs = pytree.tree_unflatten(leaves, spec)
     return args, kwargs
 
@@ -125,9 +160,10 @@ def _traced_size(wanted: Any) -> int | None:
 
 
 def enlarged(tensor: torch.Tensor, axis: int, size: int) -> torch.Tensor:
-    """A tensor of this size along an axis: its first element again and again, or zeros."""
+    """A tensor of this size along an axis: then its first element again and again, or zeros."""
     if tensor.shape[axis] == 0:
         shape = list(tensor.shape)
         shape[axis] = size
         return tensor.new_zeros(shape)
-    return tensor.index_select(axis, torch.zeros(size, dtype=torch.int64, device=tensor.device))
+    places = torch.arange(size, device=tensor.device)
+    return tensor.index_select(axis, places.where(places < tensor.shape[axis], 0))

@@ -11,12 +11,15 @@ are computed, so that they can be traced, and a layer walks the padded steps:
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from types import FrameType
 from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn.utils.rnn import pad_packed_sequence
 
 from aot.frontend.composites import require
 from aot.frontend.instead import Instead
@@ -49,6 +52,12 @@ class _Layout:
         there = self.reached.reshape(*self.reached.shape, *[1] * (data.dim() - 1))
         return torch.where(there, data[self.rows], torch.full((), value, dtype=data.dtype))
 
+    def longer(self, steps: Any) -> _Layout:
+        """The same with steps that no sequence has after its own, `steps` in all."""
+        at = torch.arange(steps, device=self.rows.device).unsqueeze(1)
+        rows = self.rows[at.squeeze(1).clamp(max=self.rows.shape[0] - 1)]
+        return _Layout(at < self.lengths, rows, self.lengths)
+
     def last(self, outputs: Tensor) -> Tensor:
         """(batch, …): of each sequence what is there at its last step."""
         at = (self.lengths - 1).reshape(1, -1, *[1] * (outputs.dim() - 2))
@@ -59,6 +68,19 @@ class _Layout:
         steps = torch.arange(x.shape[0], device=x.device).unsqueeze(1)
         at = (self.lengths - 1 - steps).clamp(min=0)
         return x.gather(0, at.reshape(*at.shape, *[1] * (x.dim() - 2)).expand_as(x))
+
+
+def _check_total(longest: Any) -> None:
+    """Of `pad_packed_sequence`, where it asks for the longest sequence: that its total is no less.
+
+    Then its own decision, of which one side raises, is taken; the package checks it.
+    """
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and frame.f_code is not pad_packed_sequence.__code__:
+        frame = frame.f_back
+    total = frame.f_locals["total_length"] if frame is not None else None
+    if total is not None:
+        _untyped._check(longest <= total)
 
 
 def _layout(batch_sizes: Tensor, batch: Any, device: torch.device) -> _Layout:
@@ -90,6 +112,9 @@ class PackedSequences(Instead):
             # The first size is the batch's: torch makes a plain number of it.
             batch = self._batch(args[0]) if isinstance(args[1], int) and args[1] == 0 else None
             return NotImplemented if batch is None else batch
+        if func is torch.Tensor.size and args[1:] == (0,) and self._batch(args[0]) is not None:
+            _check_total(args[0].shape[0])
+            return NotImplemented
         if func is _untyped._pack_padded_sequence:
             return self._pack(*args)
         if func is _untyped._pad_packed_sequence and self._batch(args[1]) is not None:
@@ -116,6 +141,7 @@ class PackedSequences(Instead):
         )
         longest: Any = lengths.max().item()
         _untyped._check(longest >= 1)
+        _untyped._check(longest <= steps)
         sizes = (torch.arange(longest).unsqueeze(1) < lengths).sum(1)
         there = torch.arange(steps).unsqueeze(1) < lengths
         self._batches.append((sizes, batch))
@@ -125,10 +151,7 @@ class PackedSequences(Instead):
         self, data: Tensor, batch_sizes: Tensor, batch_first: bool, value: float, steps: Any
     ) -> tuple[Tensor, Tensor]:
         layout = _layout(batch_sizes, self._batch(batch_sizes), data.device)
-        padded = layout.padded(data, value)
-        more = steps - padded.shape[0] if isinstance(steps, int) else 0
-        if more:
-            padded = torch.cat([padded, padded.new_full((more, *padded.shape[1:]), value)])
+        padded = layout.longer(steps).padded(data, value)
         lengths = layout.lengths.to(batch_sizes.device)
         return padded.transpose(0, 1) if batch_first else padded, lengths
 

@@ -1,10 +1,10 @@
-"""Numbers that a model takes from tensors with `int(…)` or `float(…)`, open while it is traced.
+"""Numbers that a model takes with `int(…)`, `float(…)` or `len(…)`, open while it is traced.
 
 `int(lengths.max())` makes a plain number whatever it is given, which torch refuses to trace: what
 the tensor holds is known only when the model runs. Of a size, as in `float(x.shape[0])`, it makes a
 constant, without a word where the number is not a whole one, as in `int(0.3 * x.shape[0])`. In
-modules where that happened, these two names stand for classes that let torch's symbolic numbers
-through and are Python's own for all else.
+modules where that happened, these names stand for what lets torch's symbolic numbers through and is
+Python's own for all else.
 """
 
 from __future__ import annotations
@@ -71,13 +71,18 @@ class _Float(float, metaclass=_Open):
     _own = float
 
 
-_OPEN = {"int": _Int, "float": _Float}
+def _len(x: Any) -> Any:
+    """Python's, which makes a plain number of whatever a tensor says."""
+    return x.shape[0] if isinstance(x, torch.Tensor) and x.dim() else len(x)
+
+
+_OPEN: Namespace = {"int": _Int, "float": _Float, "len": _len}
 
 
 def asks_for_number(error: BaseException) -> Namespace | None:
     """The module whose own code, innermost in the error's trace, makes a number of a value.
 
-    None for another failure, or where that code uses neither name, or has its own meaning of it.
+    None for another failure, or where that code uses no such name, or has its own meaning of one.
     """
     if not any(sign in str(error) for sign in _SIGNS):
         return None
@@ -88,21 +93,24 @@ def asks_for_number(error: BaseException) -> Namespace | None:
     return None if set(_OPEN).intersection(names) else names
 
 
-def user_modules(model: torch.nn.Module) -> list[Namespace]:
-    """The modules of the user's code that define parts of the model.
+def user_modules(model: torch.nn.Module, more: Sequence[Namespace] = ()) -> list[Namespace]:
+    """The modules of the user's code that define parts of the model, and those of `more`.
 
-    Those with their own meaning of the two names are left out.
+    Those with their own meaning of one of the names are left out.
     """
     owners = {
         type(part).__module__: sys.modules.get(type(part).__module__) for part in model.modules()
     }
-    found = []
+    found: list[Namespace] = []
     for name, owner in owners.items():
         file = getattr(owner, "__file__", None)
         users = name == "__main__" if file is None else is_users(str(Path(file).absolute()))
-        if owner is not None and users and not set(_OPEN).intersection(vars(owner)):
+        if owner is not None and users:
             found.append(vars(owner))
-    return found
+    for names in more:
+        if not any(names is known for known in found):
+            found.append(names)
+    return [names for names in found if not set(_OPEN).intersection(names)]
 
 
 def _frames(trace: TracebackType | None) -> Iterator[Any]:

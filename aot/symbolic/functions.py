@@ -32,13 +32,18 @@ def exact_quotient(dividend: Expr, divisor: Expr) -> Expr | None:
         quotients = [exact_quotient(term, divisor) for term in dividend.args]
         return None if any(q is None for q in quotients) else sympy.Add(*quotients)
     quotient = dividend / divisor
-    factors = quotient.args if isinstance(quotient, sympy.Mul) else (quotient,)
-    for factor in factors:
+    # A number times a sum is a sum to sympy: (i + 1) / 2 is i/2 + 1/2.
+    return quotient if all(map(_is_integral, terms(quotient))) else None
+
+
+def _is_integral(term: Expr) -> bool:
+    """Whether a product has whole numbers and positive powers alone."""
+    for factor in term.args if isinstance(term, sympy.Mul) else (term,):
         if factor.is_Rational and not factor.is_Integer:
-            return None
+            return False
         if isinstance(factor, sympy.Pow) and not (factor.exp.is_Integer and factor.exp > 0):
-            return None
-    return quotient
+            return False
+    return True
 
 
 def split_multiples(expr: Expr, divisor: Expr) -> tuple[Expr, Expr]:

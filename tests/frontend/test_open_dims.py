@@ -9,7 +9,8 @@ from torch import _prims_common
 from torch.export import Dim
 
 from aot.frontend.capture import capture_module
-from aot.frontend.open_dims import as_hints, traceable, unasked_layouts, without_lower_bound
+from aot.frontend.ingest import ingest
+from aot.frontend.open_dims import as_hints, is_bounded, least_size, traceable, unasked_layouts
 from tests.calls import Calls
 from tests.conformance.executors import interpret_lowered
 
@@ -22,14 +23,49 @@ def test_named_dimensions_become_hints_with_their_bounds() -> None:
     assert as_hints(derived) is derived
 
 
-def test_a_range_without_a_least_size() -> None:
-    assert without_lower_bound(Dim("n"))
-    assert not without_lower_bound(Dim("n", min=3))
+def test_the_least_size_that_was_asked_for() -> None:
+    assert least_size(Dim("n")) == 0
+    assert least_size(Dim("n", min=3)) == 3
+    assert least_size(Dim.DYNAMIC) == 0
+    assert least_size(Dim.DYNAMIC(min=1)) == 1
+    assert least_size(4) is None
+
+
+def test_ranges_of_which_every_size_is_asked_for() -> None:
+    n = Dim("n", max=9)
+    assert is_bounded(n)
+    assert is_bounded(n + 1)
+    assert not is_bounded(2 * n)
+    assert not is_bounded(Dim("n"))
+
+
+@pytest.mark.parametrize("least", [0, 1])
+def test_two_names_for_one_size_keep_its_least(least: int) -> None:
+    spec = {"args": ({0: Dim("a", min=least)}, {0: Dim("b", min=least)})}
+    both = torch.randn(6, 4), torch.randn(6, 4)
+    captured = capture_module(Calls(torch.add), both, dynamic_shapes=spec)
+    assert [d.minimum for d in ingest(captured)[0].dims] == [least]
+
+
+def test_a_dimension_one_longer_than_another_has_the_range_of_that() -> None:
+    n = Dim("n", min=1, max=9)
+    spec = {"args": ({0: n}, {0: n + 1})}
+    given = torch.randn(4, 3), torch.randn(5, 3)
+    model = Calls(lambda x, y: x + y[1:])
+    captured = capture_module(model, given, dynamic_shapes=spec)
+    assert [(d.minimum, d.maximum) for d in ingest(captured)[0].dims] == [(1, 9)]
 
 
 def test_an_example_of_one_row_is_repeated() -> None:
-    (x,), kwargs = traceable(((torch.ones(1, 3),), {}), {(0, 0): Dim("n")})
+    (x,), kwargs = traceable(((torch.ones(1, 3),), {}), {(0, 0): Dim("n")}, {})
     assert x.shape == (2, 3) and not kwargs
+
+
+def test_sizes_are_enlarged_as_far_as_their_range_goes() -> None:
+    wanted = {(0, 0): Dim("n"), (0, 1): Dim("m", max=10)}
+    (x,), _ = traceable(((torch.tensor([[1, 2], [3, 4]]),), {}), wanted, {2: 64})
+    assert x.shape == (64, 10)
+    assert x[:3, :3].tolist() == [[1, 2, 1], [3, 4, 3], [1, 2, 1]]
 
 
 @pytest.mark.parametrize("like", [torch.ones(2, 3), torch.ones(3, 2).mT, torch.ones(1)])

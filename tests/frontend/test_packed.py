@@ -76,3 +76,41 @@ def test_what_torch_asks_of_lengths_is_asked(tmp_path: Path) -> None:
     for lengths, text in (([3, 6], "sorted"), ([8, 3], "no longer"), ([2, 0], "greater than 0")):
         with pytest.raises(InvalidArgument, match=text):
             packaged(*example(model.layer, lengths))
+
+
+class Padded(nn.Module):
+    """Sequences padded again to as many steps as they came with, or as `total` says."""
+
+    def __init__(self, total: int | None = None) -> None:
+        super().__init__()
+        self.layer = nn.GRU(6, 5, batch_first=True)
+        self.total = total
+
+    def forward(self, x: torch.Tensor, lengths: torch.Tensor) -> Any:
+        packed = pack_padded_sequence(x, lengths, batch_first=True, enforce_sorted=False)
+        total = x.shape[1] if self.total is None else self.total
+        return pad_packed_sequence(self.layer(packed)[0], batch_first=True, total_length=total)
+
+
+@pytest.mark.parametrize("total", [None, 6])
+def test_sequences_are_padded_to_a_total(total: int | None, tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    model = Padded(total).eval()
+    batch, steps = Dim("batch", min=1, max=64), Dim("steps", min=1, max=64)
+    aot.package(
+        model,
+        (torch.randn(3, 7, 6), torch.tensor([3, 6, 2])),
+        path=tmp_path / "m.pkg",
+        targets=[f"cpu:{level()}"],
+        dynamic_shapes=({0: batch, 1: steps}, {0: batch}),
+        golden=False,
+    )
+    packaged = aot_runtime.load(tmp_path / "m.pkg")
+    for lengths in ([3, 6, 2], [5], [1, 4]):
+        given = torch.randn(len(lengths), 7, 6), torch.tensor(lengths)
+        with torch.no_grad():
+            for ours, own in zip(packaged(*given), model(*given), strict=True):
+                assert_close(ours, own)
+    if total is not None:
+        with pytest.raises(InvalidArgument):
+            packaged(torch.randn(1, 9, 6), torch.tensor([9]))

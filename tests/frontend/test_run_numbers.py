@@ -50,6 +50,7 @@ def test_open_names_are_pythons_own_for_all_else() -> None:
         assert eval("int('12', 8), int(2.9), float('2.5')", names) == (10, 2, 2.5)
         assert eval("isinstance(3, int), issubclass(bool, int)", names) == (True, True)
         assert eval("type(int(5)), type(float(2))", names) == (int, float)
+        assert eval("len('abc'), len([1])", names) == (3, 1)
     assert "int" not in names
     assert "float" not in names
 
@@ -65,6 +66,7 @@ def test_other_failures_ask_for_no_number() -> None:
         lambda x: x * float(x.shape[0] * 0.5),
         lambda x: x * int(x.shape[0] // 3),
         lambda x: x[: int(0.8 * x.shape[0])],
+        lambda x: x.sum(0) / len(x) + torch.arange(len(x)).sum(),
     ],
 )
 def test_numbers_of_sizes_follow_the_sizes(function: Any) -> None:

@@ -7,6 +7,7 @@ from aot.symbolic import (
     Modulo,
     divisors,
     integer,
+    substitute,
     var,
 )
 
@@ -14,6 +15,12 @@ from aot.symbolic import (
 def test_floor_division_of_a_negative_constant_rounds_down() -> None:
     assert FloorDiv(integer(-1), integer(4)) == -1
     assert Modulo(integer(-1), integer(4)) == 3
+
+
+def test_a_quotient_of_halves_is_none() -> None:
+    i, n = var("i"), var("n")
+    expr = FloorDiv((i + 1) * n, 2 * n)
+    assert substitute(expr, {i: integer(2), n: integer(5)}) == 1
 
 
 def test_divisors_are_of_one_dividend_alone() -> None:

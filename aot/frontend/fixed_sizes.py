@@ -1,0 +1,115 @@
+"""Where a size that shall be dynamic becomes a constant while a model is traced.
+
+torch says at the end which dimension it was, and not where. So the moment is heard at which it puts
+a number in the place of a size: the line of the user's code that was running then, and the part of
+it. What asks for a number there decides what its author can write instead.
+"""
+
+from __future__ import annotations
+
+import dis
+import linecache
+import re
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from types import FrameType
+from typing import Any
+from unittest.mock import patch
+
+from torch.fx.experimental.symbolic_shapes import ShapeEnv
+
+from aot.errors import DynamicShapeError
+from aot.frontend.places import is_users
+
+_MARKED = re.compile(r"You marked (.+?) as dynamic but .* to be a constant \((\d+)\)")
+
+_LOOPS = ("range(", "enumerate(", "zip(", "list(", "tuple(", "reversed(")
+"""What begins a loop of Python's, or a list of as many elements as a size says."""
+
+_TURNS = (
+    "A loop of Python's turns as often as its example does: write it on the whole tensor, or as "
+    "torch.while_loop (scan and map of torch._higher_order_ops turn as often as an input is long)."
+)
+_NUMBER = (
+    "Where the line has a number that is the example's, write what it stands for "
+    "(x.view(x.shape[0], -1) in place of x.view(8, -1)); where the size always is this, make the "
+    "dimension static."
+)
+"""What to do."""
+
+
+@dataclass(frozen=True)
+class FixedSize:
+    """A size of an input that became a number.
+
+    Attributes:
+        number: The number.
+        place: "file:line" of the user's code.
+        text: The part of that line which was running.
+        loops: Whether that is a loop, or makes a list.
+        names: The global names of that code.
+    """
+
+    number: int
+    place: str
+    text: str
+    loops: bool
+    names: dict[str, Any]
+
+
+@contextmanager
+def fixing() -> Iterator[Callable[[], tuple[FixedSize, ...]]]:
+    """Inside of it, sizes that become constants are heard; the value tells them, in order."""
+    heard: list[FixedSize] = []
+    own = ShapeEnv._set_replacement
+
+    def replaced(env: Any, symbol: Any, target: Any, message: str) -> None:
+        own(env, symbol, target, message)
+        frame = _users_frame() if target.is_Integer and str(symbol).startswith("s") else None
+        if frame is not None:
+            heard.append(_fixed(int(target), frame))
+
+    with patch.object(ShapeEnv, "_set_replacement", replaced):
+        yield lambda: tuple(heard)
+
+
+def _users_frame() -> FrameType | None:
+    frame: FrameType | None = sys._getframe(2)
+    while frame is not None and not is_users(frame.f_code.co_filename):
+        frame = frame.f_back
+    return frame
+
+
+def _fixed(number: int, frame: FrameType) -> FixedSize:
+    code = frame.f_code
+    line, end, first, last = list(code.co_positions())[frame.f_lasti // 2]
+    written = linecache.getline(code.co_filename, frame.f_lineno)
+    # Columns count bytes.
+    part = written.encode()[first:last].decode(errors="ignore") if line == end else ""
+    text = part or written.strip()
+    running = {i.offset: i.opname for i in dis.get_instructions(code)}.get(frame.f_lasti)
+    loops = running in ("GET_ITER", "FOR_ITER") or text.startswith(_LOOPS)
+    place = f"{code.co_filename}:{frame.f_lineno}"
+    return FixedSize(number, place, text, loops, frame.f_globals)
+
+
+def fixed_size_error(
+    error: BaseException, fixed: tuple[FixedSize, ...]
+) -> DynamicShapeError | None:
+    """What torch's error says of a size that became a constant, with the line that did it.
+
+    None where it is about something else, or no line of the user's code was running.
+    """
+    for marked, number in _MARKED.findall(str(error)):
+        found = next((f for f in fixed if f.number == int(number)), None)
+        if found is not None:
+            advice = _TURNS if found.loops else _NUMBER
+            return DynamicShapeError(
+                f"the model makes a constant ({number}) of the size {marked}, which shall be "
+                f"dynamic, at `{found.text}`",
+                where=found.place,
+                advice=f"{advice} A dimension that is always {number} can be static.",
+            )
+    return None
