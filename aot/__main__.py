@@ -8,6 +8,7 @@ import os
 import sys
 from typing import NoReturn
 
+from aot import garbage
 from aot.torch_library import load_ahead
 from aot.version import COMPILER
 
@@ -22,7 +23,8 @@ def program() -> NoReturn:
     """The `aot-package` program, as a process of its own: see `_leave`."""
     status = [1]  # of what ends with an exception
     atexit.register(_leave, status)  # the first to be registered is the last to be called
-    load_ahead(sys.argv[1:])
+    with garbage.kept_for_good():
+        load_ahead(sys.argv[1:])
     try:
         main()
     except SystemExit as end:
@@ -49,7 +51,10 @@ def main() -> NoReturn:
         print(f"{COMPILER.replace(' ', ', version ')}")
         sys.exit(0)
     try:
-        cli = importlib.import_module("aot.cli")
+        with garbage.kept_for_good():
+            kept_code = importlib.import_module("aot.kept_code")
+            with kept_code.methods_kept("command"):
+                cli = importlib.import_module("aot.cli")
         sys.exit(cli.main())
     except ModuleNotFoundError as error:
         if error.name not in NEEDED:

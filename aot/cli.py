@@ -34,6 +34,7 @@ from aot import garbage
 from aot import options as build_options
 from aot.backends.registry import begin
 from aot.errors import ToolchainMissing, VerificationFailed
+from aot.kept_code import methods_kept
 from aot.lowering.lower import supported_operators
 from aot.options import CPU_LEVELS, HOST, STAGES, BuildOptions
 from aot.report.explain import explain_text
@@ -169,7 +170,7 @@ def _options(
 def _torch_side() -> ModuleType:
     # Imported here: it brings torch along, which the other commands do without.
     try:
-        with garbage.kept_for_good(), no_source_read():
+        with garbage.kept_for_good(), methods_kept("torch"), no_source_read():
             from aot import api
     except ModuleNotFoundError as error:
         raise _missing(error) from error

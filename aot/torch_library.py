@@ -2,20 +2,24 @@
 
 torch's library, hundreds of megabytes, is linked by the system, which needs nothing of Python: a
 fifth of the import's time, beside what Python imports ahead of torch. `import torch` finds it, or
-waits for it.
+waits for it. The system links one library at a time, so small ones that Python asks for meanwhile
+would wait for torch's: they come first.
 """
 
 from __future__ import annotations
 
 import ctypes
+import importlib
 import importlib.util
 import inspect
 import os
+import sys
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from types import FrameType, TracebackType
+from types import FrameType, ModuleType, TracebackType
+from typing import Any
 from unittest import mock
 
 NO_TORCH = frozenset(
@@ -29,6 +33,12 @@ _LIBRARIES = (
     ("libtorch_cpu.so", os.RTLD_NOW | os.RTLD_LOCAL),
 )
 
+_LINKED = (
+    *"asyncio cmath decimal hashlib mmap queue random shutil statistics unicodedata uuid".split(),
+    *("numpy", "ml_dtypes", "aot_runtime"),
+)
+"""Modules whose imports link what the command imports ahead of torch."""
+
 
 def load_ahead(arguments: Sequence[str]) -> threading.Thread | None:
     """Loads what `import torch` will, in a thread, where the command line is one that imports it.
@@ -41,6 +51,9 @@ def load_ahead(arguments: Sequence[str]) -> threading.Thread | None:
     # A build for CUDA looks for NVIDIA's libraries first, in places that torch knows.
     if folder is None or (folder / "libtorch_cuda.so").exists():
         return None
+    for name in _LINKED:
+        with suppress(ImportError):  # told where it is needed
+            importlib.import_module(name)
     thread = threading.Thread(target=_load, args=(folder,), name="torch-library", daemon=True)
     thread.start()
     return thread
@@ -62,15 +75,36 @@ def _load(folder: Path) -> None:
 
 @contextmanager
 def no_source_read() -> Iterator[None]:
-    """Within, who asks where a frame is and does not say how much of its text is wanted gets none.
+    """Within, nobody reads sources to find what is known, or what only a cache of torch's wants.
 
-    torch asks for a hundred places of its own while it is imported, and keeps file and line: to
-    find the text, `inspect` looks at all modules there are and reads the files.
+    Who asks where a frame is and does not say how much of its text is wanted gets none: torch asks
+    for a hundred places of its own while it is imported, and keeps file and line. Whose module a
+    frame is, its names say: to find it, `inspect` looks where all modules' files are. And the
+    sources of torch's modules of settings are empty: in them it looks for comments that say which
+    setting is no part of a key for its compiler.
     """
-    found = inspect.getframeinfo
+    found, module, source = inspect.getframeinfo, inspect.getmodule, inspect.getsource
 
     def place(frame: FrameType | TracebackType, context: int = 0) -> inspect.Traceback:
         return found(frame, context)
 
-    with mock.patch.object(inspect, "getframeinfo", place):
+    def module_of(thing: object, filename: str | None = None) -> ModuleType | None:
+        own = (
+            sys.modules.get(thing.f_globals.get("__name__", ""))
+            if isinstance(thing, FrameType)
+            else None
+        )
+        return own or module(thing, filename)
+
+    def text_of(thing: Any) -> str:
+        settings = isinstance(thing, ModuleType) and thing.__name__.startswith("torch.")
+        return "" if settings else source(thing)
+
+    with ExitStack() as patched:
+        for name, function in (
+            ("getframeinfo", place),
+            ("getmodule", module_of),
+            ("getsource", text_of),
+        ):
+            patched.enter_context(mock.patch.object(inspect, name, function))
         yield

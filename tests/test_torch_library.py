@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import inspect
 import subprocess
 import sys
@@ -13,16 +14,31 @@ from aot import torch_library
 from aot.cli import cli
 from aot.torch_library import NO_TORCH, load_ahead, no_source_read
 
+LINKS = """
+import importlib.machinery, sys
+from aot.torch_library import _LINKED
+for name in _LINKED:
+    __import__(name)
+create = importlib.machinery.ExtensionFileLoader.create_module
+def told(loader, spec):
+    print(spec.name)
+    return create(loader, spec)
+importlib.machinery.ExtensionFileLoader.create_module = told
+import aot.kept_code, aot.cli
+"""
+
 WITH_TORCH = {"build", "explain", "check", "tune"}
 
 LOADED = """
 import sys
-from aot.torch_library import load_ahead
+from aot.torch_library import _LINKED, load_ahead
 thread = load_ahead(["model.py"])
 thread.join()
 assert "torch" not in sys.modules
 with open("/proc/self/maps") as maps:
     assert "libtorch_cpu.so" in maps.read()
+for name in _LINKED:
+    assert name in sys.modules
 import torch
 assert torch.softmax(torch.zeros(4), -1).tolist() == [0.25] * 4
 """
@@ -37,6 +53,11 @@ def test_a_process_has_the_library_before_it_imports_torch() -> None:
     if folder is None or (folder / "libtorch_cuda.so").exists():
         pytest.skip("a torch for CUDA finds its libraries itself")
     subprocess.run([sys.executable, "-c", LOADED], check=True)
+
+
+def test_nothing_that_the_command_imports_waits_for_the_library() -> None:
+    ran = subprocess.run([sys.executable, "-c", LINKS], check=True, capture_output=True, text=True)
+    assert ran.stdout == ""
 
 
 @pytest.mark.parametrize("arguments", [[], ["inspect", "m.pkg"], ["--help"]])
@@ -67,3 +88,21 @@ def test_places_are_the_same_without_their_text() -> None:
     assert (within.filename, within.function) == (before.filename, before.function)
     assert before.code_context and asked.code_context and within.code_context is None
     assert inspect.getframeinfo(frame).code_context
+
+
+def test_a_frame_is_of_the_module_that_its_names_say() -> None:
+    own, there = sys.modules[__name__], inspect.getmodule
+    with no_source_read():
+        assert inspect.getmodule is not there
+        assert inspect.getmodule(sys._getframe()) is own
+        assert inspect.getmodule(load_ahead) is torch_library
+    assert inspect.getmodule is there
+
+
+def test_torchs_settings_alone_have_no_text() -> None:
+    settings = importlib.import_module("torch.fx.config")
+    with no_source_read():
+        assert inspect.getsource(settings) == ""
+        assert "def load_ahead" in inspect.getsource(torch_library)
+        assert inspect.getsource(load_ahead).startswith("def load_ahead")
+    assert inspect.getsource(settings)

@@ -22,6 +22,7 @@ BASE = ("errors", "options", "version")
 ALLOWED: dict[str, tuple[str, ...]] = {
     "errors": (),
     "garbage": (),
+    "kept_code": (*BASE, "backends"),
     "options": ("errors",),
     "torch_library": (),
     "version": (),
@@ -50,12 +51,12 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     ),
     "cli": (
         *BASE,
-        *("api", "backends", "driver", "garbage", "report", "link", "lowering", "torch_library"),
-        "trust_commands",
+        *("api", "backends", "driver", "garbage", "kept_code", "report", "link", "lowering"),
+        *("torch_library", "trust_commands"),
     ),
     "api": (*BASE, "backends", "check", "driver", "frontend", "report", "tune"),
     "__init__": ("api", "version"),
-    "__main__": ("torch_library", "version"),
+    "__main__": ("garbage", "torch_library", "version"),
 }
 """Part of `aot` -> parts that it may import, besides itself."""
 

@@ -9,8 +9,10 @@ from pathlib import Path
 
 from aot import garbage
 from aot.backends.registry import begin
+from aot.kept_code import methods_kept
 from aot.options import from_environment
 from aot.report.observers import Silent
+from aot.torch_library import no_source_read
 
 
 class Clock(Silent):
@@ -36,7 +38,7 @@ def main() -> None:
     garbage.search_seldom()
     chosen = from_environment(output=Path(sys.argv[2]))
     begin(chosen)
-    with garbage.kept_for_good():
+    with garbage.kept_for_good(), methods_kept("torch"), no_source_read():
         from aot.api import driver
     clock = Clock()
     driver.build(Path(sys.argv[1]), chosen, clock)

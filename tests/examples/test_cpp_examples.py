@@ -128,13 +128,13 @@ def service(service_program: Path, package: Path) -> Iterator[str]:
             yield url
         finally:
             server.terminate()
-            assert server.wait(10) == 0
+            assert server.wait(60) == 0
 
 
 def wait_until_ready(url: str) -> None:
-    for _ in range(100):
+    for _ in range(600):
         try:
-            with urllib.request.urlopen(f"{url}/health/ready", timeout=1):
+            with urllib.request.urlopen(f"{url}/health/ready", timeout=10):
                 return
         except urllib.error.URLError:
             time.sleep(0.05)
@@ -145,7 +145,7 @@ def post(url: str, body: object) -> tuple[int, dict]:
     data = body if isinstance(body, bytes) else json.dumps(body).encode()
     request = urllib.request.Request(f"{url}/models/model/infer", data)
     try:
-        with urllib.request.urlopen(request, timeout=10) as response:
+        with urllib.request.urlopen(request, timeout=60) as response:
             return response.status, json.load(response)
     except urllib.error.HTTPError as error:
         with error:
@@ -169,7 +169,7 @@ def test_service_answers_concurrently(service: str) -> None:
 
 
 def test_service_describes_its_model(service: str) -> None:
-    with urllib.request.urlopen(f"{service}/models/model", timeout=5) as response:
+    with urllib.request.urlopen(f"{service}/models/model", timeout=60) as response:
         description = json.load(response)
     assert description["inputs"] == [{"name": "x", "datatype": "FP32", "shape": [-1, 4]}]
 
@@ -224,6 +224,6 @@ def test_bodies_have_a_limit_and_any_type(service: str) -> None:
     assert status == 413
     assert "the body has more than 1048576 bytes" in answer["error"]
     with pytest.raises(urllib.error.HTTPError) as caught:
-        urllib.request.urlopen(f"{service}/nothing", timeout=5)
+        urllib.request.urlopen(f"{service}/nothing", timeout=60)
     with caught.value as error:
         assert "404" in json.load(error)["error"]

@@ -61,7 +61,7 @@ def put(models: Path, name: str, package: Path, version: int = 1, **config: Any)
 T = TypeVar("T")
 
 
-def eventually(look: Callable[[], T | None], seconds: float = 10.0) -> T:
+def eventually(look: Callable[[], T | None], seconds: float = 60) -> T:
     """What `look` finds once there is something: other threads and processes may be about to."""
     end = time.monotonic() + seconds
     while not (found := look()):
@@ -176,6 +176,20 @@ class Server:
             if found and all(f'{k}="{v}"' in (found[1] or "") for k, v in labels.items()):
                 total += float(found[2])
         return total
+
+
+def when_one_runs(server: Server) -> None:
+    """Returns when a request has come and none waits: a model of one session has taken it."""
+    eventually(lambda: server.metric("aot_body_bytes") > 0)
+    time.sleep(0.05)  # between its last byte and its run
+    when_some_wait(server, 0)
+
+
+def when_some_wait(server: Server, count: int) -> None:
+    """Returns when so many requests, or more, wait for a session; for 0 when none does."""
+    eventually(
+        lambda: (waiting := server.metric("aot_queue_length")) == count or waiting > count > 0
+    )
 
 
 def read_all(connection: socket.socket) -> bytes:

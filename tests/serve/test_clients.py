@@ -14,7 +14,7 @@ import pytest
 
 import aot
 from tests.kernels import ROOT, reference
-from tests.serve.server import Server, X, eventually, put
+from tests.serve.server import Server, X, eventually, put, when_some_wait
 
 pytestmark = pytest.mark.slow
 
@@ -197,10 +197,11 @@ def test_deadlines_and_cancellation_over_grpc(server: Server) -> None:
     none = np.zeros((1, 4), np.float32)
     with triton_grpc.InferenceServerClient(f"127.0.0.1:{server.grpc_port}") as made:
         done: list[object] = []
-        made.async_infer(
-            "sleeper", [given(triton_grpc, slow)], lambda result, error: done.append(error)
-        )
-        time.sleep(0.3)
+        for _ in range(2):
+            made.async_infer(
+                "sleeper", [given(triton_grpc, slow)], lambda result, error: done.append(error)
+            )
+        when_some_wait(server, 1)  # behind the one that runs
         with pytest.raises(triton_grpc.InferenceServerException, match=r"(?i)deadline"):
             made.infer("sleeper", [given(triton_grpc, none)], client_timeout=0.1)
         with pytest.raises(triton_grpc.InferenceServerException, match="time was over"):
@@ -209,13 +210,13 @@ def test_deadlines_and_cancellation_over_grpc(server: Server) -> None:
             made.async_infer("sleeper", [given(triton_grpc, slow)], lambda result, error: None)
             for _ in range(5)
         ]
-        time.sleep(0.1)
+        when_some_wait(server, 4)
         for call in calls:
             call.cancel()
         begun = time.monotonic()
         made.infer("sleeper", [given(triton_grpc, none)])
-        assert time.monotonic() - begun < 3
-        assert eventually(lambda: done) == [None]
+        assert time.monotonic() - begun < 4  # the five would take as long, behind who runs
+        assert eventually(lambda: done if len(done) == 2 else None) == [None] * 2
     assert server.metric("aot_requests_total", code="CANCELLED") >= 4
 
 
@@ -241,6 +242,11 @@ def test_typed_contents_over_grpc(server: Server) -> None:
             stub.ModelInfer(message)
 
 
+def came(server: Server) -> float:
+    """Requests that are answered or wait."""
+    return server.metric("aot_requests_total") + server.metric("aot_queue_length")
+
+
 def test_an_end_loses_no_call(program: Path, sleeper: Path, tmp_path: Path) -> None:
     put(tmp_path, "m", sleeper, sessions=1)
     with Server(program, tmp_path, "--grpc-port", "0") as server:
@@ -253,10 +259,9 @@ def test_an_end_loses_no_call(program: Path, sleeper: Path, tmp_path: Path) -> N
                 made.async_infer(
                     "m", [given(triton_grpc, x)], lambda result, error: done.append(error)
                 )
-            time.sleep(0.3)
+            eventually(lambda: came(server) >= 7)  # and one runs
             assert server.end() == 0
-            time.sleep(0.3)
-            assert done == [None] * 8
+            assert eventually(lambda: done if len(done) == 8 else None) == [None] * 8
 
 
 @pytest.mark.skipif(shutil.which("protoc") is None, reason="needs protobuf-compiler")

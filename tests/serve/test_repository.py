@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from tests.kernels import reference
-from tests.serve.server import Server, X, put, request, tensor, values
+from tests.serve.server import Server, X, eventually, put, request, tensor, values
 
 pytestmark = pytest.mark.slow
 
@@ -114,10 +114,7 @@ def test_a_model_that_fails_at_the_start_is_not_ready(
         assert str(bad) in answer.json["error"]
         put(tmp_path, "bad", package)
         server.process.send_signal(signal.SIGHUP)
-        for _ in range(100):
-            if server.ask("GET", "/v2/health/ready").status == 200:
-                break
-            time.sleep(0.05)
+        eventually(lambda: server.ask("GET", "/v2/health/ready").status == 200, 60)
         assert server.infer("bad", request(tensor(X))).status == 200
 
 

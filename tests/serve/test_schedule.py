@@ -14,7 +14,18 @@ import pytest
 
 import aot
 from tests.kernels import reference, write_kernels
-from tests.serve.server import Answer, Server, put, read_all, request, tensor, values
+from tests.serve.server import (
+    Answer,
+    Server,
+    eventually,
+    put,
+    read_all,
+    request,
+    tensor,
+    values,
+    when_one_runs,
+    when_some_wait,
+)
 
 pytestmark = pytest.mark.slow
 
@@ -45,10 +56,9 @@ def test_a_deadline_ends_what_waits_at_once(serve: Callable[..., Server]) -> Non
     server = serve()
     with ThreadPoolExecutor() as pool:
         first = pool.submit(server.infer, "m", request(tensor(sleep(1500))))
-        time.sleep(0.3)
-        begun = time.monotonic()
+        when_one_runs(server)
         answer = server.infer("m", request(tensor(sleep(0)), parameters={"timeout": 100_000}))
-        assert time.monotonic() - begun < 1
+        assert not first.done()
         assert answer.status == 504
         assert "time was over" in answer.json["error"]
         assert first.result().status == 200
@@ -66,10 +76,10 @@ def test_a_model_may_limit_all_requests(serve: Callable[..., Server]) -> None:
 def test_a_full_queue_says_so(serve: Callable[..., Server]) -> None:
     server = serve(max_queue=2)
     with ThreadPoolExecutor() as pool:
-        waiting = [pool.submit(server.infer, "m", request(tensor(sleep(700))))]
-        time.sleep(0.3)
+        waiting = [pool.submit(server.infer, "m", request(tensor(sleep(1000))))]
+        when_one_runs(server)
         waiting += [pool.submit(server.infer, "m", request(tensor(sleep(0)))) for _ in range(2)]
-        time.sleep(0.2)
+        when_some_wait(server, 2)
         answer = server.infer("m", request(tensor(sleep(0))))
         assert answer.status == 503
         assert answer.headers["Retry-After"]
@@ -82,20 +92,20 @@ def test_nobody_computes_for_a_client_that_has_gone(serve: Callable[..., Server]
     body = json.dumps(request(tensor(sleep(600)))).encode()
     head = b"POST /v2/models/m/infer HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n" % len(body)
     begun = time.monotonic()
-    for _ in range(10):
+    for _ in range(40):
         with socket.create_connection(("127.0.0.1", server.port)) as connection:
             connection.sendall(head + body)
-            time.sleep(0.05)
+            time.sleep(0.02)
     assert server.infer("m", request(tensor(sleep(0)))).status == 200
-    assert time.monotonic() - begun < 5  # all ten would take six seconds
-    assert server.metric("aot_requests_total", code="CANCELLED") == 10
+    assert time.monotonic() - begun < 20  # all forty would take 24 seconds
+    assert server.metric("aot_requests_total", code="CANCELLED") == 40
 
 
 def test_requests_that_wait_run_together(serve: Callable[..., Server]) -> None:
     server = serve(max_batch=8)
     with ThreadPoolExecutor(16) as pool:
-        first = pool.submit(server.infer, "m", request(tensor(sleep(700))))
-        time.sleep(0.3)
+        first = pool.submit(server.infer, "m", request(tensor(sleep(1200))))
+        when_one_runs(server)
         inputs = [np.full((1 + i % 2, 4), -1 - i, np.float32) for i in range(5)]
         others = [pool.submit(server.infer, "m", request(tensor(x))) for x in inputs]
         assert first.result().status == 200
@@ -226,11 +236,10 @@ def test_under_load_every_answer_is_whole_until_the_end(serve: Callable[..., Ser
     threads = [threading.Thread(target=ask) for _ in range(4)]
     for thread in threads:
         thread.start()
-    time.sleep(1)
+    eventually(lambda: good[0] > 50, 60)
     assert server.end() == 0
     for thread in threads:
         thread.join()
-    assert good[0] > 10
     assert not torn
 
 
@@ -238,9 +247,9 @@ def test_what_takes_longer_than_the_end_may_is_cancelled(serve: Callable[..., Se
     server = serve("--drain-time", "1")
     with ThreadPoolExecutor() as pool:
         running = pool.submit(server.infer, "m", request(tensor(sleep(2000))))
-        time.sleep(0.2)
+        when_one_runs(server)
         waiting = pool.submit(server.infer, "m", request(tensor(sleep(0))))
-        time.sleep(0.2)
+        when_some_wait(server, 1)
         assert server.end() == 1
         for answer in (running.result(), waiting.result()):
             assert answer.status == 499

@@ -191,12 +191,26 @@ def test_functions_of_one_text_are_compiled_once_and_have_an_entry_each():
     ]
 
 
-def test_a_function_of_a_template_is_a_unit_of_its_own():
+def templates(units):
+    """How many functions the units have whose includes name a template."""
+    return [u.text.count("extern") for u in units if "aot/tmpl" in u.text]
+
+
+def test_functions_of_many_templates_are_units_of_their_own():
     plain = [source_of(f"k{k}", k) for k in range(8)]
-    dear = source_of("dear", 99, ("aot/tmpl/matmul.h",))
-    units = make_units([*plain[:4], dear, *plain[4:]], '"level"')
-    assert [u.text.count("extern") for u in units if "matmul.h" in u.text] == [1]
-    assert {u.text for u in units[1:-1]} == {u.text for u in make_units(plain, '"level"')[:-1]}
+    dear = [source_of(f"dear{k}", 99 + k, ("aot/tmpl/matmul.h",)) for k in range(4)]
+    units = make_units([*plain[:4], *dear, *plain[4:]], '"level"')
+    assert templates(units) == [1] * 4
+    assert {u.text for u in units[4:-1]} == {u.text for u in make_units(plain, '"level"')[:-1]}
+
+
+def test_few_functions_of_the_same_templates_are_one_unit():
+    plain = [source_of(f"k{k}", k) for k in range(8)]
+    products = [source_of(f"p{k}", 99 + k, ("aot/tmpl/matmul.h",)) for k in range(3)]
+    scans = [source_of(f"s{k}", 199 + k, ("aot/tmpl/scan.h",)) for k in range(2)]
+    units = make_units([products[0], *plain, scans[0], *products[1:], scans[1]], '"level"')
+    assert templates(units) == [3, 2]
+    assert {u.text for u in units[2:-1]} == {u.text for u in make_units(plain, '"level"')[:-1]}
 
 
 def test_compilers_that_read_headers_for_each_unit_get_two():

@@ -45,7 +45,7 @@ class Service:
         return openai.OpenAI(base_url=url, api_key="none", max_retries=0, **options)
 
     def ask(self, method: str, path: str, body: bytes = b"") -> tuple[int, Any]:
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=120)
         connection.request(method, path, body)
         response = connection.getresponse()
         found = response.status, json.loads(response.read())
@@ -54,7 +54,7 @@ class Service:
 
     def end(self) -> int:
         self.process.send_signal(signal.SIGTERM)
-        _, told = self.process.communicate(timeout=30)
+        _, told = self.process.communicate(timeout=120)
         assert "Traceback" not in told, told
         return self.process.returncode
 
@@ -163,7 +163,7 @@ def test_clients_that_go_away_hurt_nobody(service: Service) -> None:
         for _ in range(5):
             with socket.create_connection(("127.0.0.1", service.port), 10) as connection:
                 connection.sendall((head + body)[:cut])
-    with service.client(timeout=20) as client:
+    with service.client(timeout=120) as client:
         assert len(client.embeddings.create(model="tiny", input="fox").data) == 1
 
 

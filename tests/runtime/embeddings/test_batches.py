@@ -17,17 +17,25 @@ class Fake:
 
     def __init__(self) -> None:
         self.go = threading.Event()
+        self.taken = threading.Event()
         self.runs: list[list[int]] = []
 
     def session(self) -> "Fake":
         return self
 
     def run(self, rows: Sequence[Sequence[int]]) -> Any:
-        assert self.go.wait(10)
+        self.taken.set()
+        assert self.go.wait(60)
         self.runs.append([len(row) for row in rows])
         if any(13 in row for row in rows):
             raise InvalidArgument("13")
         return np.array([[sum(row)] for row in rows], np.float32)
+
+
+async def taken(fake: Fake) -> None:
+    """Returns when the first rows run."""
+    while not fake.taken.is_set():
+        await asyncio.sleep(0.005)
 
 
 def batches(fake: Fake, most_waiting: int = 100) -> Batches:
@@ -39,7 +47,7 @@ def test_requests_run_together_by_length() -> None:
         made = batches(fake)
         rows = [[[1]], [[2] * 90, [3]], [[4] * 91], [[5], [6]]]
         asked = [asyncio.ensure_future(made.embed(r)) for r in rows]
-        await asyncio.sleep(0.1)
+        await taken(fake)
         fake.go.set()
         got = await asyncio.gather(*asked)
         made.close()
@@ -56,7 +64,7 @@ def test_only_the_one_at_fault_hears_of_it() -> None:
     async def ask() -> list[Any]:
         made = batches(fake)
         first = asyncio.ensure_future(made.embed([[1]]))
-        await asyncio.sleep(0.1)
+        await taken(fake)
         asked = [asyncio.ensure_future(made.embed([[n]])) for n in (2, 13, 3)]
         await asyncio.sleep(0.1)
         fake.go.set()
@@ -74,7 +82,7 @@ def test_more_than_may_wait_are_refused_and_the_cancelled_make_room() -> None:
     async def ask() -> None:
         made = batches(fake, most_waiting=2)
         first = asyncio.ensure_future(made.embed([[1]]))
-        await asyncio.sleep(0.1)
+        await taken(fake)
         waiting = asyncio.ensure_future(made.embed([[2], [3]]))
         await asyncio.sleep(0.05)
         with pytest.raises(Full):
