@@ -95,4 +95,5 @@ def _even_columns(columns: int, most: int) -> int:
     """At most so many columns, whole pairs of panels, in groups of nearly one size."""
     pair = 2 * PANEL
     groups = -(-columns // (most // pair * pair or pair))
-    return min(-(--(-columns // groups) // pair) * pair, -(-columns // PANEL) * PANEL)
+    each = -(-columns // groups)
+    return min(-(-each // pair) * pair, -(-columns // PANEL) * PANEL)
