@@ -18,7 +18,7 @@ STRIP = 32
 # rows, of rows whose runs are joined before, and of weights, which come from far.
 _VECTORS = 30
 _TILES = 80
-_CUT = 0.8
+_CUT = 0.95
 _CUT_JOINED = 1.5
 _CUT_WEIGHT = 1.0
 # A fifth must be won: the rest is the model's error.

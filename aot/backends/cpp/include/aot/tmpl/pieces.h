@@ -274,17 +274,10 @@ struct PieceProduct {
                         int64_t cuts) const {
     constexpr int64_t kRow = 64;
     const int64_t c_bytes = ldc * 4;
-    if (onto) {
-      Tiles::load<0>(ct, c_bytes);
-      if (RIGHT) Tiles::load<1>(ct + kPanel, c_bytes);
-      if (BELOW) Tiles::load<2>(ct_below, c_bytes);
-      if (BELOW && RIGHT) Tiles::load<3>(ct_below + kPanel, c_bytes);
-    } else {
-      Tiles::zero<0>();
-      if (RIGHT) Tiles::zero<1>();
-      if (BELOW) Tiles::zero<2>();
-      if (BELOW && RIGHT) Tiles::zero<3>();
-    }
+    Tiles::zero<0>();
+    if (RIGHT) Tiles::zero<1>();
+    if (BELOW) Tiles::zero<2>();
+    if (BELOW && RIGHT) Tiles::zero<3>();
     const auto load_a = [&](int piece) {
       Tiles::load<4>(strip + piece * P::kTile, kRow);
       if (BELOW) Tiles::load<5>(strip + P::kSet + piece * P::kTile, kRow);
@@ -299,31 +292,59 @@ struct PieceProduct {
       if (RIGHT) Tiles::dot<1, 4, 7>();
       if (BELOW && RIGHT) Tiles::dot<3, 5, 7>();
     };
+    // Small products of all k's first: their sums are rounded to less than what comes then.
+    const char *const first_of_strip = strip, *const first_of_pair = pair;
     for (int64_t s = 0; s < steps; ++s) {
-      load_a(0);
-      load_b(2);
-      dot();
-      load_b(1);
-      dot();
-      load_b(0);
-      dot();
-      fetch.step();
-      cutter.some(ceil_div(cuts, 2));
       load_a(2);
+      load_b(0);
       dot();
       load_a(1);
       dot();
+      fetch.step();
+      cutter.some(ceil_div(cuts, 2));
       load_b(1);
+      dot();
+      load_a(0);
+      dot();
+      load_b(2);
       dot();
       fetch_right.step();
       cutter.some(cuts / 2);
       strip += 2 * P::kSet;
       pair += 2 * P::kSet;
     }
-    Tiles::store<0>(ct, c_bytes);
-    if (RIGHT) Tiles::store<1>(ct + kPanel, c_bytes);
-    if (BELOW) Tiles::store<2>(ct_below, c_bytes);
-    if (BELOW && RIGHT) Tiles::store<3>(ct_below + kPanel, c_bytes);
+    strip = first_of_strip;
+    pair = first_of_pair;
+    for (int64_t s = 0; s < steps; ++s) {
+      load_a(0);
+      load_b(0);
+      dot();
+      strip += 2 * P::kSet;
+      pair += 2 * P::kSet;
+    }
+    alignas(64) float sums[kAtOnce ? 1 : P::kStrip * P::kStrip];
+    float* const up = onto ? sums : ct;
+    float* const down = onto ? sums + P::kTileRows * P::kStrip : ct_below;
+    const int64_t bytes = onto ? P::kStrip * 4 : c_bytes;
+    Tiles::store<0>(up, bytes);
+    if (RIGHT) Tiles::store<1>(up + kPanel, bytes);
+    if (BELOW) Tiles::store<2>(down, bytes);
+    if (BELOW && RIGHT) Tiles::store<3>(down + kPanel, bytes);
+    if (!kAtOnce && onto) {
+      add_rows<RIGHT>(sums, shape[0], ct);
+      if (BELOW) add_rows<RIGHT>(sums + P::kTileRows * P::kStrip, shape[1], ct_below);
+    }
+  }
+
+  // Adds a chunk's sums to C.
+  template <bool RIGHT>
+  AOT_INLINE void add_rows(const float* sums, int64_t count, float* to) const {
+    for (int64_t r = 0; r < count; ++r) {
+      for (int64_t n = 0; n < (RIGHT ? 2 : 1) * kPanel; n += kPanel) {
+        const PieceFloats sum = load_piece(to + r * ldc + n) + load_piece(sums + r * P::kStrip + n);
+        __builtin_memcpy(to + r * ldc + n, &sum, sizeof(sum));
+      }
+    }
   }
 
   // A strip by all panels. Meanwhile the rows behind it are fetched, where all of K is multiplied
