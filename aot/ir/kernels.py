@@ -133,7 +133,8 @@ class TemplateKernel:
     `reads`/`writes`: buffers outside the kernel, in argument order.
     What a backend's `prepare` adds: `packed`, the operand that is read in another layout; and
     `workspace`, one of `writes` that nothing else uses, "" without: what work units tell each other
-    or their own threads.
+    or their own threads; and `finishes_once`: `stages` is evaluated once for each element, by one
+    work unit, which loads what it reads at an element before it stores there.
     """
 
     name: str
@@ -145,6 +146,7 @@ class TemplateKernel:
     prologue: tuple[LoopNest, ...] = ()
     packed: Packed | None = None
     workspace: str = ""
+    finishes_once: bool = False
 
     def argument(self, operand: str) -> str:
         """The buffer that is passed for an operand of the template."""

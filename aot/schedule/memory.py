@@ -16,10 +16,11 @@ from aot.ir.kernels import (
     MemoryPlan,
     NestKernel,
     Placement,
+    TemplateKernel,
     fused_parts,
     kernel_bases,
 )
-from aot.ir.loops import writes
+from aot.ir.loops import reads, writes
 from aot.ir.nests import LoopNest
 from aot.ir.scalar import Access, loads
 from aot.ir.work import buffer_bytes
@@ -166,7 +167,7 @@ def _in_place(
     """
     chosen = dict(given)
     for position, kernel in zip(timeline(graph).kernels, graph.kernels, strict=True):
-        if not isinstance(kernel, NestKernel):
+        if not isinstance(kernel, NestKernel | TemplateKernel):
             continue
         for result in kernel.writes:
             life = live.get(result)
@@ -178,11 +179,44 @@ def _in_place(
                 if (
                     dying
                     and operand not in chosen.values()
-                    and _replaces(graph, kernel, result, operand)
+                    and _may_replace(graph, kernel, result, operand)
                 ):
                     chosen[result] = operand
                     break
     return chosen
+
+
+def _may_replace(
+    graph: KernelGraph, kernel: NestKernel | TemplateKernel, result: str, operand: str
+) -> bool:
+    """True when the result may overwrite the operand: `_replaces`, or by an epilogue."""
+    if isinstance(kernel, NestKernel):
+        return _replaces(graph, kernel, result, operand)
+    return _finishes_over(graph, kernel, result, operand)
+
+
+def _finishes_over(graph: KernelGraph, kernel: TemplateKernel, result: str, operand: str) -> bool:
+    """True when an epilogue may store the result over an operand of its own.
+
+    Equal shape, strides and type; the template and what it loads through read other buffers; the
+    one stage, which is evaluated once for each element, reads the operand only where it stores.
+    """
+    if not kernel.finishes_once or len(kernel.stages) != 1 or not _alike(graph, result, operand):
+        return False
+    if any(operand in reads(op) for op in (kernel.template, *kernel.prologue)):
+        return False
+    nests = kernel.stages[0].nests
+    places = [s.index for n in nests for s in n.stores if s.buffer == result]
+    seen = [access for nest in nests for access in _plain_reads(nest, operand)]
+    if not seen or len(places) != 1:
+        return False
+    return all(a is not None and a.index == places[0] for a in seen)
+
+
+def _alike(graph: KernelGraph, result: str, operand: str) -> bool:
+    """Whether elements of both lie at equal places; a buffer of the plan has one type."""
+    new, old = graph.buffers[result], graph.buffers[operand]
+    return (new.shape, new.strides, new.dtype) == (old.shape, old.strides, old.dtype)
 
 
 def _replaces(graph: KernelGraph, kernel: NestKernel, result: str, operand: str) -> bool:
@@ -192,11 +226,8 @@ def _replaces(graph: KernelGraph, kernel: NestKernel, result: str, operand: str)
     at the same index; other nests read it at that index too (equal loads are done once, before the
     store), or in an earlier stage of the same work unit.
     """
-    new, old = graph.buffers[result], graph.buffers[operand]
-    if (new.shape, new.strides) != (old.shape, old.strides):
+    if not _alike(graph, result, operand):
         return False
-    if new.dtype != old.dtype:
-        return False  # a buffer of the plan has one type, which kernels declare
     writers = [
         (s, n) for s, st in enumerate(kernel.stages) for n in st.nests if result in writes(n)
     ]

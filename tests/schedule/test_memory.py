@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import pytest
 
 from aot.ir.hints import hints_of
-from aot.ir.kernels import KernelGraph, MemoryPlan, NestKernel
+from aot.ir.kernels import KernelGraph, MemoryPlan, NestKernel, TemplateKernel
 from aot.ir.scalar import binary
 from aot.lowering.builder import GraphBuilder, Tensor
 from aot.schedule.fusion import fuse
@@ -130,6 +131,55 @@ def test_transposing_kernel_does_not_work_in_place() -> None:
         return [matmul(builder, turned, v)]
 
     _, plan = planned(body, dims=False)
+    assert plan.in_place == ()
+
+
+def finishing(body, dims: bool = True) -> tuple[KernelGraph, MemoryPlan]:
+    """As `planned`, on a device whose templates finish each element once."""
+    graph, _ = planned(body, dims)
+    kernels = tuple(
+        replace(k, finishes_once=True) if isinstance(k, TemplateKernel) else k
+        for k in graph.kernels
+    )
+    graph = replace(graph, kernels=kernels)
+    return graph, plan_memory(graph)
+
+
+def test_an_epilogue_stores_over_a_residual_that_dies_in_it() -> None:
+    graph, plan = planned(_layers)
+    assert plan.in_place == ()  # not known to finish each element once
+    graph, plan = finishing(_layers)
+    assert plan.in_place
+    for result, operand in plan.in_place:
+        kernel = next(k for k in graph.kernels if result in k.writes)
+        assert isinstance(kernel, TemplateKernel)
+        assert operand not in [v.buffer for _, v in kernel.template.operands]
+        assert not any(operand in k.reads for k in graph.kernels[graph.kernels.index(kernel) + 1 :])
+    for size in (0, 1, 5):
+        check_plan(graph, plan, {"s0": size})
+
+
+def test_an_epilogue_does_not_store_over_what_its_template_reads() -> None:
+    def body(builder: GraphBuilder, x: Tensor, w: Tensor, v: Tensor) -> Sequence[Tensor]:
+        square = matmul(builder, v, w)
+        return [matmul(builder, binary_op("add", matmul(builder, square, square), square), v)]
+
+    _, plan = finishing(body, dims=False)
+    assert plan.in_place == ()
+
+
+def test_an_epilogue_does_not_store_over_what_it_reads_elsewhere() -> None:
+    def body(builder: GraphBuilder, x: Tensor, w: Tensor, v: Tensor) -> Sequence[Tensor]:
+        square = unary_op("tanh", matmul(builder, v, w))
+        made = matmul(builder, v, w)
+        turned = builder.pointwise(
+            made.shape,
+            x.dtype,
+            lambda at: binary("add", made.load(at), square.load((at[1], at[0]))),
+        )
+        return [matmul(builder, turned, v)]
+
+    _, plan = finishing(body, dims=False)
     assert plan.in_place == ()
 
 

@@ -7,6 +7,7 @@ from math import prod
 
 from aot.backends.cpp.gemm_heuristic import PANEL, matmul_blocking
 from aot.backends.cpp.packing import even
+from aot.backends.cpp.pieces_heuristic import STRIP, Pieces, pieces_blocking
 
 # Below this many channels a tap is too short a run of k, and kernel rows are joined in a patch.
 _PATCH_CHANNELS = 16
@@ -84,7 +85,8 @@ class ConvBlocking:
 
     The fields are those of `ConvConfig` in aot/tmpl/conv.h; `grain` is the number of units worth
     a thread of their own. `pairs`: input and weight are bfloat16, multiplied in pairs.
-    `turned`: the epilogue gets tiles whose pixels are contiguous.
+    `turned`: the epilogue gets tiles whose pixels are contiguous. `pieces`: tiles of bfloat16
+    multiply where there are some.
     """
 
     shape: ConvShape
@@ -100,6 +102,7 @@ class ConvBlocking:
     narrow_b: bool
     pairs: bool = False
     turned: bool = False
+    pieces: Pieces | None = None
 
     def work(self, pixels: int) -> int:
         """Work units of a launch: groups * ceil(oc / nb) * ceil(pixels / mb)."""
@@ -110,16 +113,21 @@ class ConvBlocking:
         """Bytes of scratch that do not depend on the input's width."""
         kd, kh, kw = self.shape.kernel
         taps = kd * kh * (1 if self.patch and self.shape.dilation[2] == 1 else kw)
-        table = -(-taps * self.mc * _POINTER_BYTES // 64) * 64
         whole = -(-self.mc // PANEL) * PANEL if self.turned else self.mc
-        elements = whole * (self.nc + PANEL)
+        width, pointers = self.nc, self.mc
+        if self.pieces is not None:
+            whole, width = max(whole, self.pieces.rows), max(width, self.pieces.columns)
+            pointers = max(pointers, 2 * STRIP)
+        table = -(-taps * pointers * _POINTER_BYTES // 64) * 64
+        elements = whole * (width + PANEL)
         if self.turned:
             elements += self.nc * (_TURN + PANEL)
         if self.narrow_b:
             elements += 4 * PANEL * self.kb
         if not self.patch:
             elements += self.shape.ic
-        return table + elements * self.accumulator_bytes
+        pieces = 0 if self.pieces is None else self.pieces.scratch_bytes
+        return table + pieces + elements * self.accumulator_bytes
 
     @property
     def scratch_per_column(self) -> int:
@@ -155,13 +163,15 @@ def conv_blocking(
     b_bytes: int | None = None,
     pairs: bool = False,
     turned: bool = False,
+    floats: bool = False,
 ) -> ConvBlocking:
     """Chooses the blocking of a convolution.
 
     `pixels` (output pixels of all images) and `ow` (output width) are the sizes, or typical ones.
     `channels_contiguous` is true when the input's channels have stride 1; sizes of stored elements
     are as in `matmul_blocking`; `pairs`: both operands are bfloat16;
-    `turned`: the output's pixels are contiguous, and its channels are not.
+    `turned`: the output's pixels are contiguous, and its channels are not; `floats`: both operands
+    are float32, which tiles of bfloat16 may multiply.
     """
     narrow_a = a_bytes is not None and a_bytes < accumulator_bytes
     patch = needs_patch(shape, channels_contiguous, narrow_a)
@@ -176,6 +186,8 @@ def conv_blocking(
         rows = max(1, PATCH_PIXELS // max(ow, 1))
         mb = mc = rows * max(ow, 1)
         mc = min(mc, PATCH_PIXELS)
+    joined = patch and shape.dilation[2] == 1
+    run = shape.ic * (shape.kernel[2] if joined else 1)
     return ConvBlocking(
         shape=shape,
         mb=mb,
@@ -190,6 +202,7 @@ def conv_blocking(
         narrow_b=base.narrow_b,
         pairs=pairs,
         turned=turned,
+        pieces=pieces_blocking(pixels, shape.oc, k // run, run) if floats and not turned else None,
     )
 
 

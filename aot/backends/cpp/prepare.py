@@ -1,4 +1,7 @@
-"""What the C++ backend adds to fused kernels: weights in the layouts that its templates read."""
+"""What the C++ backend adds to fused kernels.
+
+Weights in the layouts that its templates read, and which templates finish each element once.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,10 @@ from aot.ir.nests import Buffer, DerivedWeight, View
 
 
 def prepare_kernels(graph: KernelGraph) -> KernelGraph:
-    """The graph with packed weights as buffers and derived weights; equal uses share one."""
+    """The graph with packed weights as buffers and derived weights; equal uses share one.
+
+    Kernels say whether they finish each element once.
+    """
     buffers: dict[str, Buffer] = {}
     derived: dict[str, DerivedWeight] = {}
     decisions: list[Decision] = []
@@ -20,7 +26,10 @@ def prepare_kernels(graph: KernelGraph) -> KernelGraph:
     def prepared(kernel: Kernel) -> Kernel:
         if not isinstance(kernel, TemplateKernel):
             return kernel
-        form = template_of(kernel).weight
+        template = template_of(kernel)
+        if template.finishes_once:
+            kernel = replace(kernel, finishes_once=True)
+        form = template.weight
         if form is None:
             return kernel
         view = form.view(kernel.template)

@@ -526,11 +526,15 @@ def _general(body: Body, c: Convolution, graph: KernelGraph) -> Made:
         b_bytes=stored.itemsize,
         pairs=c.dtype == stored == BFLOAT16,
         turned=c.space.turned,
+        floats=c.dtype == stored == FLOAT32,
     )
     writer = body.writer
     values = {"G": c.shape.groups, "IC": c.shape.ic, "OC": c.shape.oc}
     values.update({"MB": blocking.mb, "NB": blocking.nb, "MC": blocking.mc, "NC": blocking.nc})
     values.update({"KB": blocking.kb, "ROWS": blocking.rows, "PIXELS": fixed(c.pixels)})
+    pieces = blocking.pieces
+    if pieces is not None:
+        values.update({"PN": pieces.columns, "PK": pieces.depth, "PM": pieces.rows})
     # Rows of a patch end anywhere, and so do images of turned tiles.
     known = is_int(c.pixels) and not (blocking.patch or blocking.turned)
     tables = shared_tables(c.dtype.compute, heights_known=known)
@@ -540,6 +544,7 @@ def _general(body: Body, c: Convolution, graph: KernelGraph) -> Made:
         f"  static constexpr bool PATCH = {'true' if blocking.patch else 'false'};",
         *["  static constexpr bool TURNED = true;"] * blocking.turned,
         *[f"  static constexpr int64_t SPREAD = {c.spread};"] * (c.spread > 1),
+        *["  static constexpr bool PIECES = true;"] * (pieces is not None),
         *[SHARED_TABLES] * len(tables),
     ]
     scratch = _scratch(c, blocking)

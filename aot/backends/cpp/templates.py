@@ -69,11 +69,13 @@ class Template:
         support: What the kind's kernels take and like.
         emit: The function of a kernel with such a call.
         weight: The operand that is packed when the package is built, if any.
+        finishes_once: It calls epilogues once for each element, however work is divided.
     """
 
     support: Support[Any]
     emit: Callable[[TemplateKernel, KernelGraph], EmittedKernel]
     weight: PackedOperand | None = None
+    finishes_once: bool = False
 
 
 def template_of(kernel: TemplateKernel) -> Template:
@@ -124,11 +126,17 @@ _ROWS = (
         ConvSupport(Conv, _takes_conv, row=PLANE_COLUMNS),
         emit_conv,
         PackedOperand(_conv_weight, pack_conv),
+        finishes_once=True,
     ),
     Template(Support(Fft, takes_fft), emit_fft),
     Template(Support(RealFft, takes_fft), emit_fft),
     Template(Support(LibraryCall, takes_routine), emit_library),
-    Template(MatmulSupport(Matmul), emit_matmul, PackedOperand(_right, pack_matmul)),
+    Template(
+        MatmulSupport(Matmul),
+        emit_matmul,
+        PackedOperand(_right, pack_matmul),
+        finishes_once=True,
+    ),
     Template(
         RecurrenceSupport(Recurrence, spread=SHARED),
         emit_recurrence,

@@ -45,6 +45,13 @@ def verdicts(graph: KernelGraph) -> list[tuple[str, str]]:
 X = torch.randn(64, 128)
 
 
+def test_products_finish_each_element_once_and_scans_are_not_said_to() -> None:
+    (product,) = template_kernels(prepared(torch.nn.Linear(128, 40), X))
+    assert product.finishes_once
+    (scan,) = template_kernels(prepared(Applied(lambda x, w: torch.cumsum(x @ w, 1)), X))[1:]
+    assert not scan.finishes_once
+
+
 def test_a_linear_layer_reads_the_packed_weight_in_place_of_its_own() -> None:
     graph = prepared(torch.nn.Linear(128, 40), X)
     (kernel,) = template_kernels(graph)

@@ -62,6 +62,7 @@ CONV = (
   static constexpr int64_t G = {g}, IC = {ic}, OC = {oc};
   static constexpr int64_t MB = {mb}, NB = {nb}, MC = {mc}, NC = {nc}, KB = {kb}, ROWS = {rows};
   static constexpr bool PATCH = {patch}, TURNED = {turned};
+{cut}
 }};
 EXPORT int64_t scratch_{name}(int64_t iw) {{ return conv_scratch<Cfg>(iw); }}
 """
@@ -212,7 +213,10 @@ class Case:
             sizes = {"rows": b.rows, "columns": b.columns, "bundle": b.bundle}
             sizes.update(lone=str(self.lone).lower(), last=str(b.last).lower())
             return PLANES.format(base="PlanesConfig", ic=shape.ic, oc=shape.oc, **sizes, **common)
-        flags = {"patch": str(b.patch).lower(), "turned": str(b.turned).lower()}
+        flags = {"patch": str(b.patch).lower(), "turned": str(b.turned).lower(), "cut": ""}
+        if b.pieces is not None:
+            cut = f"PN = {b.pieces.columns}, PK = {b.pieces.depth}, PM = {b.pieces.rows}"
+            flags["cut"] = f"static constexpr bool PIECES = true;\nstatic constexpr int64_t {cut};"
         sizes = {"mb": b.mb, "nb": b.nb, "mc": b.mc, "nc": b.nc, "kb": b.kb, "rows": b.rows}
         return CONV.format(base="ConvConfig", ic=shape.ic, oc=shape.oc, **flags, **sizes, **common)
 

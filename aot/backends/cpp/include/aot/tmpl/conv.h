@@ -29,6 +29,7 @@
 
 #include "aot/tmpl/bf16.h"
 #include "aot/tmpl/gemm.h"
+#include "aot/tmpl/pieces.h"
 
 namespace aot::tmpl {
 
@@ -53,6 +54,10 @@ struct ConvConfig {
   static constexpr bool TURNED = false;
   static constexpr int64_t SPREAD = 1;   // with TURNED, 2 or 4: see above
   static constexpr bool SHARED = false;  // micro-kernels of all heights are those of SharedTables
+  // Whether tiles of bfloat16 multiply floats in pieces where a machine has them (pieces.h), by so
+  // many channels, k's and, where those are not all of K, pixels at a time. Not with TURNED.
+  static constexpr bool PIECES = false;
+  static constexpr int64_t PN = 16, PK = 32, PM = 32;
 };
 
 template <class Cfg>
@@ -84,15 +89,21 @@ struct ConvShape {
   static constexpr int64_t kRun = kIc * (kRuns ? Cfg::KW : 1);
   static constexpr int64_t kK = kTaps * kRun;
   static constexpr int64_t kPatchRows = (Cfg::ROWS - 1) * Cfg::SH + (Cfg::KH - 1) * Cfg::DH + 1;
-  static constexpr int64_t kLd = Cfg::NC + kPanel;
+  static constexpr int64_t kLd = (Cfg::PIECES ? max64(Cfg::NC, Cfg::PN) : Cfg::NC) + kPanel;
   static constexpr bool kWidenB = !std::is_same_v<typename Cfg::B, T>;
-  static constexpr int64_t kTable = round_up(kTaps * Cfg::MC * int64_t(sizeof(T*)), 64);
+  static constexpr int64_t kTableRows =
+      Cfg::PIECES ? max64(Cfg::MC, 2 * PieceSizes::kStrip) : Cfg::MC;
+  static constexpr int64_t kTable = round_up(kTaps * kTableRows * int64_t(sizeof(T*)), 64);
   // Turned tiles: whole blocks are transposed, so that there are whole blocks of rows.
   static constexpr int64_t kTurn = 64, kTurnLd = kTurn * Cfg::SPREAD + kPanel;
-  static constexpr int64_t kRows = Cfg::TURNED ? round_up(Cfg::MC, kPanel) : Cfg::MC;
+  static constexpr int64_t kRows = Cfg::TURNED   ? round_up(Cfg::MC, kPanel)
+                                   : Cfg::PIECES ? max64(Cfg::MC, Cfg::PM)
+                                                 : Cfg::MC;
   static constexpr int64_t kTurned = Cfg::TURNED ? Cfg::NC * kTurnLd * int64_t(sizeof(T)) : 0;
   static constexpr int64_t kTile = kRows * kLd * int64_t(sizeof(T));
   static constexpr int64_t kWide = kWidenB ? panel_copy_elements(Cfg::KB) * int64_t(sizeof(T)) : 0;
+  static constexpr int64_t kPieces =
+      Cfg::PIECES ? PieceSizes::scratch(kK, min64(Cfg::PK, kK), Cfg::PN, Cfg::PM) : 0;
 };
 
 }  // namespace detail
@@ -101,7 +112,8 @@ template <class Cfg>
 constexpr int64_t conv_scratch(int64_t iw) {
   using S = detail::ConvShape<Cfg>;
   const int64_t input = Cfg::PATCH ? Cfg::KD * S::kPatchRows * iw * S::kIc : Cfg::IC;
-  return S::kTile + S::kTable + S::kWide + S::kTurned + input * int64_t(sizeof(typename S::T));
+  return S::kTile + S::kTable + S::kWide + S::kTurned + S::kPieces +
+         input * int64_t(sizeof(typename S::T));
 }
 
 namespace detail {
@@ -121,9 +133,10 @@ struct ConvRun {
 
   const ConvArgs<Cfg>& p;
   T* tile;
-  const T** table;  // [kTaps][MC]
+  const T** table;  // [kTaps][kTableRows]
   T* b_copy;
   T* turned;
+  char* pieces;
   T* input;  // IC zeros, or the patch
   const Epi& epi;
   bool dots = false;   // the patch holds pairs of bfloat16, for the machine's dot products
@@ -136,7 +149,8 @@ struct ConvRun {
     table = reinterpret_cast<const T**>(at + S::kTile);
     b_copy = reinterpret_cast<T*>(at + S::kTile + S::kTable);
     turned = reinterpret_cast<T*>(at + S::kTile + S::kTable + S::kWide);
-    input = reinterpret_cast<T*>(at + S::kTile + S::kTable + S::kWide + S::kTurned);
+    pieces = at + S::kTile + S::kTable + S::kWide + S::kTurned;
+    input = reinterpret_cast<T*>(pieces + S::kPieces);
     if constexpr (!Cfg::PATCH) {
       zero_row(input, Cfg::IC);
     }
@@ -169,6 +183,11 @@ struct ConvRun {
 
   // Pixels [m0, m1) of group g, channels [n0, n1) of the group.
   void rectangle(int64_t g, int64_t m0, int64_t m1, int64_t n0, int64_t n1) const {
+#if defined(AOT_TMPL_BF16_UNITS)
+    if constexpr (Cfg::PIECES) {
+      if (bf16_unit() == kBf16Tiles) return in_pieces(g, m0, m1, n0, n1);
+    }
+#endif
     for (int64_t m = m0; m < m1;) {
       int64_t end = m1;
       if constexpr (Cfg::PATCH) {
@@ -199,15 +218,15 @@ struct ConvRun {
   AOT_INLINE void block(int64_t g, int64_t m0, int64_t m1, int64_t n0, int64_t n1,
                         int64_t patch_row) const {
     if constexpr (!Cfg::PATCH && kPointwise) {
-      pixel_pointers(g, m0, m1);
+      pixel_pointers(g, m0, m1, table);
     } else if constexpr (!Cfg::PATCH) {
-      input_pointers(g, m0, m1);
+      input_pointers(g, m0, m1, table);
     } else if (lying) {
-      pixel_pointers(g, m0, m1);
+      pixel_pointers(g, m0, m1, table);
     } else if (S::kPairs && dots) {
-      patch_pointers(m0, m1, patch_row, reinterpret_cast<const A*>(input));
+      patch_pointers(m0, m1, patch_row, reinterpret_cast<const A*>(input), table);
     } else {
-      patch_pointers<T>(m0, m1, patch_row, input);
+      patch_pointers<T>(m0, m1, patch_row, input, table);
     }
     for (int64_t nc = n0; nc < n1; nc += Cfg::NC) {
       const int64_t ne = min64(nc + Cfg::NC, n1);
@@ -239,7 +258,7 @@ struct ConvRun {
 #endif
       if constexpr (S::kWidenB) {
         block_by_panels<MultiplyAdd<T>, Cfg::KB, kHeights>(
-            BlockArgs<T, NarrowB<T, B>>{table, Cfg::MC, pixels, S::kTaps, S::kRun,
+            BlockArgs<T, NarrowB<T, B>>{table, S::kTableRows, pixels, S::kTaps, S::kRun,
                                         NarrowB<T, B>{w, kPanelStride, b_copy}, panels, tile,
                                         S::kLd, half_last(ne - nc)},
             RowsInPlace());
@@ -275,7 +294,7 @@ struct ConvRun {
                            reinterpret_cast<float*>(tile),
                            S::kLd,
                            from > 0};
-      part.run_by_taps(reinterpret_cast<const float* const*>(table), Cfg::MC, S::kTaps, from,
+      part.run_by_taps(reinterpret_cast<const float* const*>(table), S::kTableRows, S::kTaps, from,
                        S::kRun, [&](int64_t i) {
                          const int64_t left = stretch - (m0 + i) % stretch;
                          return min64(kPanel, min64(left, pixels - i));
@@ -291,6 +310,42 @@ struct ConvRun {
   // The least of a tap's k's for tiles, which take their time however few they have: that of dot
   // products of four.
   static constexpr int64_t kLeastRun = 8;
+
+  // The same rectangle by pieces of floats.
+  AOT_INLINE void in_pieces(int64_t g, int64_t m0, int64_t m1, int64_t n0, int64_t n1) const {
+    static_assert(!Cfg::PIECES || (std::is_same_v<T, float> && !Cfg::TURNED && !S::kWidenB));
+    constexpr bool kAtOnce = Cfg::PK >= S::kK;
+    const PieceProduct<S::kTaps, S::kRun, Cfg::PK> product(table, S::kTableRows, tile, S::kLd,
+                                                           pieces, Cfg::PN, Cfg::PM);
+    for (int64_t nc = n0; nc < n1; nc += Cfg::PN) {
+      const int64_t ne = min64(nc + Cfg::PN, n1), c0 = g * Cfg::OC + nc, c1 = g * Cfg::OC + ne;
+      const PackedB<T> w{p.w + (g * ceil_div(Cfg::OC, kPanel) + nc / kPanel) * kPanelStride,
+                         kPanelStride};
+      for (int64_t m = m0; m < m1;) {
+        int64_t end = kAtOnce ? m1 : min64(m1, m + Cfg::PM);
+        const int64_t row = m / p.ow;
+        if constexpr (Cfg::PATCH) {
+          end = min64(end, (row + min64(Cfg::ROWS, p.oh - row % p.oh)) * p.ow);
+          fill_patch(g, pixel(m), (end - 1) / p.ow - row + 1, input);
+        }
+        const auto point = [&](int64_t i0, int64_t i1, int64_t place) {
+          if constexpr (Cfg::PATCH) {
+            patch_pointers<T>(m + i0, m + i1, row, input, table + place);
+          } else if constexpr (kPointwise) {
+            pixel_pointers(g, m + i0, m + i1, table + place);
+          } else {
+            input_pointers(g, m + i0, m + i1, table + place);
+          }
+        };
+        const auto part = [&](int64_t i0, int64_t i1, const T* strip) {
+          epi(0, m + i0, m + i1, c0, c1, strip, S::kLd);
+        };
+        product.run(end - m, w, ceil_div(ne - nc, kPanel), m == m0, point, part);
+        m = end;
+      }
+    }
+    product.release();
+  }
 #endif
 
   // Hands rows [done, end) of the tile, whose first is pixel m0, to the epilogue, turned and a good
@@ -326,7 +381,7 @@ struct ConvRun {
         p.out == nullptr ? nullptr
                          : static_cast<const char*>(p.out) + m0 * p.out_row + c0 * p.out_column;
     const BlockArgs<T, PackedB<T>> args{table,
-                                        Cfg::MC,
+                                        S::kTableRows,
                                         pixels,
                                         S::kTaps,
                                         kc,
@@ -354,19 +409,19 @@ struct ConvRun {
   }
 
   // table[tap][i]: IC contiguous inputs under pixel m0 + i at a kernel position, or zeros.
-  void input_pointers(int64_t g, int64_t m0, int64_t m1) const {
+  void input_pointers(int64_t g, int64_t m0, int64_t m1, const T** to) const {
     Pixel q = pixel(m0);
     for (int64_t i = 0; i < m1 - m0; ++i, advance(q)) {
       const int64_t d0 = q.od * Cfg::SD - Cfg::PD, h0 = q.oh * Cfg::SH - Cfg::PH;
       const int64_t w0 = q.ow * Cfg::SW - Cfg::PW;
       const T* base = p.x + q.n * p.sn + d0 * p.sd + h0 * p.sh + w0 * p.sw + g * Cfg::IC;
-      const T** out = table + i;
+      const T** out = to + i;
       if (inside(d0, Cfg::KD, Cfg::DD, p.d) && inside(h0, Cfg::KH, Cfg::DH, p.h) &&
           inside(w0, Cfg::KW, Cfg::DW, p.wd)) {
         for (int64_t kd = 0; kd < Cfg::KD; ++kd) {
           for (int64_t kh = 0; kh < Cfg::KH; ++kh) {
             const T* line = base + kd * Cfg::DD * p.sd + kh * Cfg::DH * p.sh;
-            for (int64_t kw = 0; kw < Cfg::KW; ++kw, out += Cfg::MC) {
+            for (int64_t kw = 0; kw < Cfg::KW; ++kw, out += S::kTableRows) {
               *out = line + kw * Cfg::DW * p.sw;
             }
           }
@@ -378,7 +433,7 @@ struct ConvRun {
         for (int64_t kh = 0; kh < Cfg::KH; ++kh) {
           const bool h_in = d_in && uint64_t(h0 + kh * Cfg::DH) < uint64_t(p.h);
           const T* line = base + kd * Cfg::DD * p.sd + kh * Cfg::DH * p.sh;
-          for (int64_t kw = 0; kw < Cfg::KW; ++kw, out += Cfg::MC) {
+          for (int64_t kw = 0; kw < Cfg::KW; ++kw, out += S::kTableRows) {
             const bool in = h_in && uint64_t(w0 + kw * Cfg::DW) < uint64_t(p.wd);
             *out = in ? line + kw * Cfg::DW * p.sw : input;
           }
@@ -390,13 +445,13 @@ struct ConvRun {
   // table[0][i]: where the input has pixel m0 + i of a kernel of one position, without padding.
   static constexpr bool kPointwise = Cfg::KD * Cfg::KH * Cfg::KW == 1 && Cfg::PD == 0 &&
                                      Cfg::PH == 0 && Cfg::PW == 0 && S::kIc == Cfg::IC;
-  AOT_INLINE void pixel_pointers(int64_t g, int64_t m0, int64_t m1) const {
+  AOT_INLINE void pixel_pointers(int64_t g, int64_t m0, int64_t m1, const T** to) const {
     for (int64_t i = 0; i < m1 - m0;) {
       const Pixel q = pixel(m0 + i);
       const A* at = p.x + q.n * p.sn + q.od * Cfg::SD * p.sd + q.oh * Cfg::SH * p.sh +
                     q.ow * Cfg::SW * p.sw + g * Cfg::IC;
       const int64_t end = min64(m1 - m0, i + p.ow - q.ow);  // of a row of output
-      for (; i < end; ++i, at += Cfg::SW * p.sw) table[i] = reinterpret_cast<const T*>(at);
+      for (; i < end; ++i, at += Cfg::SW * p.sw) to[i] = reinterpret_cast<const T*>(at);
     }
   }
 
@@ -458,16 +513,17 @@ struct ConvRun {
 
   // table[tap][i]: into the patch, whose first row belongs to output row `patch_row`.
   template <class E>
-  void patch_pointers(int64_t m0, int64_t m1, int64_t patch_row, const E* patch) const {
+  void patch_pointers(int64_t m0, int64_t m1, int64_t patch_row, const E* patch,
+                      const T** to) const {
     const int64_t width = patch_width();
     int64_t row = m0 / p.ow - patch_row, ow = m0 % p.ow;
     for (int64_t i = 0; i < m1 - m0; ++i) {
       const E* base = patch + (row * Cfg::SH * width + ow * Cfg::SW) * S::kIc;
-      const T** out = table + i;
+      const T** out = to + i;
       for (int64_t kd = 0; kd < Cfg::KD; ++kd) {
         for (int64_t kh = 0; kh < Cfg::KH; ++kh) {
           const int64_t line = (kd * S::kPatchRows + kh * Cfg::DH) * width;
-          for (int64_t kw = 0; kw < (S::kRuns ? 1 : Cfg::KW); ++kw, out += Cfg::MC) {
+          for (int64_t kw = 0; kw < (S::kRuns ? 1 : Cfg::KW); ++kw, out += S::kTableRows) {
             *out = reinterpret_cast<const T*>(base + (line + kw * Cfg::DW) * S::kIc);
           }
         }
