@@ -189,7 +189,13 @@ def traced_ranges(dims: Iterable[Dim], multiples: Mapping[str, int]) -> Ranges:
     return Ranges({}, bounds)
 
 
-_EXTREMA = {"max": Maximum, "min": Minimum}
+_EXTREMA = {
+    "max": Maximum,
+    "min": Minimum,
+    "torch.sym_max": Maximum,
+    "torch.sym_min": Minimum,
+}
+"""What torch calls them in guards: until 2.13, and since."""
 
 
 class _Guard(ast.NodeVisitor):
@@ -222,8 +228,8 @@ class _Guard(ast.NodeVisitor):
                 return Modulo(left, right)
         if isinstance(node, ast.Subscript):
             return self._input_size(node)
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and not node.keywords:
-            extremum = _EXTREMA.get(node.func.id)
+        if isinstance(node, ast.Call) and not node.keywords:
+            extremum = _EXTREMA.get(ast.unparse(node.func))
             if extremum is not None:
                 return extremum(*(self.expr(a) for a in node.args))
         raise ValueError(ast.unparse(node))

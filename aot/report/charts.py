@@ -27,6 +27,9 @@ TIME_UNITS = ((1.0, "seconds"), (1e3, "milliseconds"), (1e6, "microseconds"))
 BYTE_UNITS = ((1e-9, "gigabytes"), (1e-6, "megabytes"), (1e-3, "kilobytes"), (1.0, "bytes"))
 """How many of a unit are a second, or a byte; large units first."""
 
+OUTLINED = 600
+"""Boxes that have outlines: of more, beside each other, nothing else would be seen."""
+
 TOOLS = "xpan,xwheel_zoom,box_zoom,reset,tap"
 
 
@@ -205,7 +208,7 @@ def memory_chart(program: PageProgram, source: ColumnDataSource) -> Any:
         source=rows,
         fill_color="color",
         fill_alpha=0.6,
-        line_color=GREY,
+        line_color=GREY if len(placed) <= OUTLINED else None,
         nonselection_fill_alpha=0.15,
     )
     _choose_kernels(rows, source)

@@ -40,7 +40,7 @@ def _program(program: ProgramReport, roofline: Roofline) -> PageProgram:
         facts.append(
             "Times are the least by bytes and operations, on "
             f"{format_bytes(roofline.bytes_per_second)}/s and "
-            f"{format_count(roofline.flops_per_second)}flop/s; `bench --html` shows measured ones."
+            f"{format_count(roofline.flops_per_second)}flop/s; bench --html shows measured ones."
         )
     return PageProgram(
         title=program.target,

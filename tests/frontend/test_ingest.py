@@ -14,10 +14,12 @@ from aot.errors import DynamicShapeError, ExportError, UnsupportedOperators
 from aot.frontend.capture import capture_module
 from aot.frontend.golden import examples
 from aot.frontend.ingest import ingest
+from aot.frontend.sizes import InputSizes, read_guards
 from aot.frontend.weights import TorchWeights
 from aot.ir.dtypes import FLOAT32, INT64
+from aot.ir import tensors
 from aot.ir.tensors import TensorGraph, Tree
-from aot.symbolic import dim, to_text
+from aot.symbolic import Maximum, dim, integer, to_text
 from tests.calls import Calls
 from tests.conformance.executors import interpret_lowered
 
@@ -142,6 +144,19 @@ def test_guards_with_extrema_become_relations() -> None:
 
     graph, _ = read(function, torch.ones(4), torch.ones(19), **rows({0: Dim.AUTO}, {0: Dim.AUTO}))
     assert any("max(" in r.message for r in graph.relations)
+
+
+@pytest.mark.parametrize("module", ["", "torch.sym_"], ids=["older", "since 2.14"])
+def test_guards_name_extrema_as_each_torch_writes_them(module: str) -> None:
+    n = dim("n")
+    sizes = InputSizes({("x",): (n,)})
+    dims = (tensors.Dim("n", 1, 300, 6, (0, 0, 1, 0), "n"),)
+    text = f"{module}max(5, L['x'].size()[0]) <= 2 * L['x'].size()[0]"
+    (relation,) = read_guards([text], sizes, dims)
+    assert (relation.left, relation.right) == (Maximum(integer(5), n), 2 * n)
+    # That a size is not 1 is torch's own condition, whatever the size is made of.
+    torchs = f"(L['x'].size()[0] + ((-1)*{module}max(0, (-50) + L['x'].size()[0]))) != 1"
+    assert read_guards([torchs], sizes, dims) == ()
 
 
 def test_least_sizes_of_the_user_and_of_the_model_stay() -> None:

@@ -73,3 +73,11 @@ def test_memory_is_held_from_the_first_launch_to_the_last() -> None:
     assert (boxes["left"][place], boxes["right"][place]) == (3, 6)
     assert (boxes["bottom"][place], boxes["top"][place]) == (0.0, 4.096)
     assert "x0" not in boxes["name"]
+
+
+def test_boxes_of_a_long_model_have_no_outlines_that_cover_them() -> None:
+    for layers, outline in ((4, GREY), (400, None)):
+        shown = program(layers)
+        chart = memory_chart(shown, kernel_source(shown, "kernels0"))
+        (boxes,) = [r.glyph for r in chart.renderers if type(r.glyph).__name__ == "Quad"]
+        assert boxes.line_color == outline

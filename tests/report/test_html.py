@@ -62,6 +62,23 @@ def test_charts_are_drawn_in_light_and_dark(tmp_path: Path, scheme: int) -> None
 
 @needs_browser
 @pytest.mark.slow
+def test_in_a_narrow_window_the_page_fits_and_the_table_scrolls(tmp_path: Path) -> None:
+    seen = ask(
+        page_html(layered_page(4)),
+        tmp_path,
+        "const box = document.getElementById('find'), table = document.querySelector('.wide');"
+        "return {page: document.documentElement.scrollWidth <= innerWidth,"
+        "table: table.scrollWidth > table.clientWidth, find: box.clientWidth}",
+        "--window-size=500,900",
+    )
+    assert seen.found["page"]
+    assert seen.found["table"]
+    assert seen.found["find"] > 300  # what may be typed can be read
+    assert seen.console == ()
+
+
+@needs_browser
+@pytest.mark.slow
 def test_charts_follow_the_search(tmp_path: Path) -> None:
     script = (
         f"{FIND} find_('k4_sum'); const one = [{SHOWN}, {CHOSEN}];"
