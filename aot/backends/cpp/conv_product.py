@@ -6,6 +6,7 @@ lie: nothing is turned.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 from aot.backends.cpp.conv_parts import Convolution, Made
@@ -21,10 +22,20 @@ from aot.ir.nests import LoopNest
 from aot.ir.scalar import load
 from aot.symbolic import Expr, ceil_div, integer, is_int, product
 
-_IN_PLACE = 32
-"""Outputs up to which pixels are read where they lie. More strips of outputs read them as often
-from lines of all channels, which share sets of the first level of cache where images are large: a
-copy as panels takes a few operations of the many that each pixel has then."""
+_FEW_OUTPUTS = 32
+_MOST_OF_A_SET = 4
+_LINE, _SETS = 64, 64
+"""Bytes of a line of the first level of cache, and its sets, as all levels' machines have them."""
+
+
+def reads_in_place(outputs: int, channels: int, step: int) -> bool:
+    """Whether pixels are multiplied where they lie, channels `step` bytes apart.
+
+    Every strip of outputs reads a line of each channel again: where there are several strips, and
+    many of these lines share a set of the cache, the pixels of a unit are copied as panels.
+    """
+    sets = Counter(k * step // _LINE % _SETS for k in range(channels))
+    return outputs <= _FEW_OUTPUTS or max(sets.values(), default=0) <= _MOST_OF_A_SET
 
 
 def is_image_product(c: Convolution) -> bool:
@@ -64,7 +75,8 @@ def image_product(body: Body, c: Convolution, graph: KernelGraph) -> Made:
         for name, value in {**_operands(c), **results_of(nests, c.context, ROW)}.items():
             writer.line(f"call.{name} = {value};")
         writer.line("aot::tmpl::matmul(call, first, last, args->scratch, turned);")
-    config = _config(c, blocking, plain=_is_plain(nests, c), shared=bool(tables))
+    step = hints_of(graph.dims).value(c.x.strides[1])
+    config = _config(c, blocking, step, plain=_is_plain(nests, c), shared=bool(tables))
     return Made(
         config,
         "aot/tmpl/matmul.h",
@@ -88,11 +100,13 @@ def _blocking(c: Convolution, graph: KernelGraph) -> MatmulBlocking:
     )
 
 
-def _config(c: Convolution, q: MatmulBlocking, *, plain: bool, shared: bool) -> str:
+def _config(c: Convolution, q: MatmulBlocking, step: int, *, plain: bool, shared: bool) -> str:
+    """`step`: elements between channels, or about so many."""
     values = {"M": c.shape.oc, "N": fixed(c.space.rows.extent), "K": c.shape.ic}
     values |= {"MB": q.mb, "NB": q.nb, "MC": q.mc, "NC": q.nc, "KB": q.kb, "PACKED": q.packed}
     kind, along = template_type(c.dtype), "aot::tmpl::Along"
-    across = "kAcross" if c.shape.oc <= _IN_PLACE else "kAny"
+    near = reads_in_place(c.shape.oc, c.shape.ic, step * c.dtype.itemsize)
+    across = "kAcross" if near else "kAny"
     lines = [
         f"struct {NAME}_config : aot::tmpl::MatmulConfig {{",
         f"  using A = {kind};",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from aot.backends.cpp.conv_product import reads_in_place
 from aot.ir.dtypes import BFLOAT16, FLOAT16, FLOAT32, FLOAT64
 from aot.ir.scalar import binary, cast, const
 from aot.ir.templates import Conv
@@ -92,3 +93,16 @@ def test_others_are_not_products():
         template(maker, Conv, operands, view(out, y_shape), [], **place, **ATTRS)
     for function in Program(maker.graph()).emitted.functions:
         assert "tmpl::matmul(" not in function.text
+
+
+@pytest.mark.parametrize(
+    ("outputs", "channels", "step", "expected"),
+    [
+        (256, 139, 4096 * 4, False),  # all lines in one set
+        (32, 139, 4096 * 4, True),
+        (112, 64, 4776 * 8, True),  # a set each
+        (256, 512, 723 * 4, False),
+    ],
+)
+def test_lines_that_share_sets_are_copied_for_many_outputs(outputs, channels, step, expected):
+    assert reads_in_place(outputs, channels, step) == expected
