@@ -495,6 +495,12 @@ struct MatmulRun {
   template <bool kInTile, class Source, class Done>
   AOT_INLINE void run(const BlockArgs<T, Source>& a, const A* first, bool copied,
                       const Done& done) const {
+    if constexpr (kCopyA && Cfg::PLAIN && std::is_same_v<Source, PackedB<T>>) {
+      if (copied && by_strips()) {
+        return block_by_strips<MultiplyAdd<T>, kHeights>(
+            a, [&](int64_t i0, int64_t i1) { done(i0, i1, 0, a.panels); });
+      }
+    }
     if constexpr (kCopyA) {
       // Rows pass through scratch, a chunk of K at a time.
       in_chunks<kInTile>(
@@ -519,7 +525,8 @@ struct MatmulRun {
   // B was packed for all rows or for a tile.
   AOT_INLINE bool by_strips() const {
     const int64_t panels = ceil_div(min64(n(), Cfg::NC), kPanel);
-    const int64_t least = Cfg::PLAIN && Cfg::STRIDED_B ? kFewRows : 2 * Cfg::MC;
+    const bool few = Cfg::PLAIN && (Cfg::STRIDED_B || (kCopyA && k() <= Cfg::KB));
+    const int64_t least = few ? kFewRows : 2 * Cfg::MC;
     return m() > least && panels * k() * kPanel * int64_t(sizeof(T)) <= kWarm &&
            (!Cfg::STRIDED_B || k() <= Cfg::KB);
   }

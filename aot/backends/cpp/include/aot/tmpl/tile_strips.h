@@ -14,11 +14,17 @@ namespace aot::tmpl {
 
 #if defined(AOT_TMPL_BF16_UNITS)
 
-// A depth as equal tiles.
+// A depth as equal tiles: of its own k's where two more at most make them, else with zeros beyond.
 struct TileDepth {
   int64_t count, step;
   explicit constexpr AOT_INLINE TileDepth(int64_t k)
-      : count(ceil_div(k, Bf16Tiles::kStep)), step(round_up(ceil_div(k, count), 2)) {}
+      : count(ceil_div(k, Bf16Tiles::kStep)), step(round_up(ceil_div(k, count), 2)) {
+    const int64_t equal = Bf16Tiles::equal_step(k, 1);
+    if (equal > 0) {
+      step = equal;
+      count = k / equal;
+    }
+  }
   constexpr AOT_INLINE int64_t all() const { return count * step; }
 };
 
@@ -60,12 +66,8 @@ struct TileStrips {
   // Floats of a copied row: whole lines, an odd number of them, as rows of equal places in their
   // pages share sets of the first level of cache.
   static constexpr AOT_INLINE int64_t copy_row(int64_t k) {
-    const int64_t lines = ceil_div(k, Bf16Tiles::kStep);
+    const int64_t lines = TileDepth(k).count;
     return (lines + 1 - lines % 2) * 16;
-  }
-  // Elements that hold the last tiles of so many panels.
-  static constexpr AOT_INLINE int64_t last_elements(int64_t panels) {
-    return panels * Bf16Tiles::kStep * kPanel;
   }
   // Whether rows are copied first: what their last tiles have beyond them must be zeros, and tiles
   // whose rows cross lines take long to load, where many panels load them.
