@@ -262,11 +262,13 @@ def _divided_loads(nodes: Sequence[Node]) -> int:
 
 def _same_space(graph: LoopGraph, used: Uses, nest: LoopNest) -> bool:
     """True when the only user is pointwise over as many points."""
-    users = [op for op in graph.ops if op.name in used.nests]
-    if len(users) != 1 or not isinstance(users[0], LoopNest) or users[0].reduction:
+    if len(used.nests) != 1:
+        return False
+    user = next((op for op in graph.ops if op.name in used.nests), None)
+    if not isinstance(user, LoopNest) or user.reduction:
         return False
     points = product([a.extent for a in nest.axes])
-    return bool(product([a.extent for a in users[0].axes]) == points)
+    return bool(product([a.extent for a in user.axes]) == points)
 
 
 def is_trivial(value: Node) -> bool:

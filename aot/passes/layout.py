@@ -8,7 +8,7 @@ it reads most). Row-major is the default. Operands that still are no plain strid
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -102,11 +102,15 @@ def _shared_by_updates(
 
 @dataclass
 class _Layouts:
-    """Strides decided so far; local to one run of the pass."""
+    """Strides decided so far; local to one run of the pass.
+
+    `summed`: what nests with reductions read -> these nests, in order.
+    """
 
     graph: LoopGraph
     machine: Machine
     hints: Hints
+    summed: Mapping[str, Sequence[LoopNest]]
     strides: dict[str, tuple[Expr, ...]] = field(default_factory=dict)
     decisions: list[Decision] = field(default_factory=list)
 
@@ -130,7 +134,8 @@ class _Layouts:
 def choose_layouts(graph: LoopGraph, machine: Machine) -> LoopGraph:
     """The graph with strides for every temporary, and copies for operands that need them."""
     graph = _separate_outputs(graph)
-    layouts = _Layouts(graph, machine, hints_of(graph.dims), dict(promised_strides(graph)))
+    summed = _readers(op for op in graph.ops if isinstance(op, LoopNest) and op.reduction)
+    layouts = _Layouts(graph, machine, hints_of(graph.dims), summed, dict(promised_strides(graph)))
     for op in graph.ops:
         if isinstance(op, TemplateCall):
             _ask_template(layouts, op)
@@ -148,6 +153,15 @@ def choose_layouts(graph: LoopGraph, machine: Machine) -> LoopGraph:
     decisions = (*graph.decisions, *layouts.decisions)
     laid = replace(graph, buffers=buffers, decisions=decisions)
     return _copy_operands(in_lines(laid, machine), machine)
+
+
+def _readers(nests: Iterable[LoopNest]) -> dict[str, list[LoopNest]]:
+    """Buffer -> the nests that read it, in their order: looked at once for all buffers."""
+    found: dict[str, list[LoopNest]] = {}
+    for nest in nests:
+        for name in reads(nest):
+            found.setdefault(name, []).append(nest)
+    return found
 
 
 def _separate_outputs(graph: LoopGraph) -> LoopGraph:
@@ -260,9 +274,7 @@ def _often_read(layouts: _Layouts, buffer: str) -> tuple[str, Order | None]:
     """
     shape = layouts.graph.buffers[buffer].shape
     least = max(1, layouts.hints.elements(shape)) * layouts.machine.cheap_repeats
-    for nest in layouts.graph.ops:
-        if not isinstance(nest, LoopNest) or not nest.reduction:
-            continue
+    for nest in layouts.summed.get(buffer, ()):
         depth = {axis.symbol: k for k, axis in enumerate(nest.axes)}
         if layouts.hints.volume((*nest.axes, *nest.reduction)) < least:
             continue
@@ -343,7 +355,8 @@ def _loop_variables(roots: Sequence[Node]) -> set[Symbol]:
 
 def _copy_operands(graph: LoopGraph, machine: Machine) -> LoopGraph:
     """Copies for operands whose view is not affine or whose vectors would not be contiguous."""
-    copies = _Copies(graph, machine, dict(graph.buffers), Counter(_read(graph)))
+    nests = _readers(op for op in graph.ops if isinstance(op, LoopNest))
+    copies = _Copies(graph, machine, dict(graph.buffers), Counter(_read(graph)), nests)
     ops = [op for whole in graph.ops for op in copies.of(whole)]
     if not copies.decisions:
         return graph
@@ -363,12 +376,16 @@ def _read(graph: LoopGraph) -> Iterator[str]:
 
 @dataclass
 class _Copies:
-    """The copies that calls need; local to one run of the pass."""
+    """The copies that calls need; local to one run of the pass.
+
+    `readers`: operations that read a buffer. `nests`: those of them that are nests.
+    """
 
     graph: LoopGraph
     machine: Machine
     buffers: dict[str, Buffer]
     readers: Mapping[str, int]
+    nests: Mapping[str, Sequence[LoopNest]]
     derived: list[DerivedWeight] = field(default_factory=list)
     decisions: list[Decision] = field(default_factory=list)
 
@@ -398,8 +415,7 @@ class _Copies:
 
     def _stored(self, result: str) -> Sequence[Expr] | None:
         """The strides of what nests store from a call's result; None where these differ."""
-        nests = [op for op in self.graph.ops if isinstance(op, LoopNest) and result in reads(op)]
-        names = [store.buffer for nest in nests for store in nest.stores]
+        names = [store.buffer for nest in self.nests.get(result, ()) for store in nest.stores]
         found = {tuple(self.graph.buffers[name].strides or ()) for name in names}
         return found.pop() if len(found) == 1 else None
 
