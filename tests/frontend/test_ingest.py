@@ -16,8 +16,8 @@ from aot.frontend.golden import examples
 from aot.frontend.ingest import ingest
 from aot.frontend.sizes import InputSizes, read_guards
 from aot.frontend.weights import TorchWeights
-from aot.ir.dtypes import FLOAT32, INT64
 from aot.ir import tensors
+from aot.ir.dtypes import FLOAT32, INT64
 from aot.ir.tensors import TensorGraph, Tree
 from aot.symbolic import Maximum, dim, integer, to_text
 from tests.calls import Calls
