@@ -9,7 +9,7 @@ ARGS ?=
 NATIVE := $(shell find cpp runtime -type f \( -name '*.cc' -o -name '*.h' -o -name '*.hpp' -o -name '*.map' -o -name '*.txt' \) 2>/dev/null)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-fast test-cpp test-gpu integrations wheels test-wheels matrix soak soak-serve test-kserve conformance models programs hostile sweeps lint tidy format golden site bench growth shapes works size clean
+.PHONY: help setup demo test test-fast test-cpp test-gpu integrations wheels test-wheels matrix versions soak soak-serve test-kserve conformance models programs hostile sweeps lint tidy format golden site bench growth shapes works size clean
 
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -43,6 +43,9 @@ test-gpu: ## what needs a GPU, with the Python, torch and Triton that are there
 
 matrix: setup ## the Python tests three times, on other instruction sets and seeds (long): ARGS='tests/conformance'
 	@VENV=$(VENV) scripts/matrix $(ARGS)
+
+versions: setup ## a part of the Python tests with other versions of torch and Triton (hours): ARGS='2.15.0 -- tests/frontend'
+	@VENV=$(VENV) scripts/versions $(ARGS)
 
 soak: setup ## 64 sessions, 8 threads, mixed load with failures: make soak ARGS='--minutes 10'
 	@PATH="$(abspath $(VENV))/bin:$$PATH" && cmake --preset release >/dev/null && \
