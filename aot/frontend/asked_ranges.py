@@ -107,8 +107,9 @@ def check_example(
         given = ", ".join(f"{labels[s]} = {sizes[s]}" for s in sorted(symbols, key=str))
         raise DynamicShapeError(
             f"the example has {given}, where the model does something else: {r.message}",
-            advice="Give an example of the sizes that the model is for, of at least 2 elements "
-            "along dynamic dimensions; make a dimension static that always has this size.",
+            advice="Give a larger example, of at least 2 elements along dynamic dimensions and "
+            "in what the model computes of them; make a dimension static that always has this "
+            "size.",
         )
 
 

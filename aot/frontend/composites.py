@@ -303,17 +303,12 @@ def linspace(start: Any, end: Any, steps: Any, **given: Any) -> Any:
 
 
 def istft(x: Tensor, *args: Any, **given: Any) -> Any:
-    """As torch.istft of an open length, which torch takes for a constant: the first of all.
-
-    What the windows do not reach is 0.
-    """
+    """As torch.istft of an open length, which torch takes for a constant: the first of all."""
     length = given.pop("length", None)
     if not isinstance(length, torch.SymInt) or args[7:]:
         return NotImplemented
-    whole: Any = torch.istft(x, *args, **given)
-    there = whole.shape[-1]
-    places = _untyped.arange(length, device=x.device)
-    return torch.where(places < there, whole[..., places.clamp(max=there - 1)], 0)
+    whole = torch.istft(x, *args, **given)
+    return whole[..., :length] if length <= whole.shape[-1] else NotImplemented
 
 
 def affine_grid(theta: Tensor, size: Any, align_corners: bool | None = None) -> Any:

@@ -34,8 +34,7 @@ _TURNS = (
 )
 _NUMBER = (
     "Where the line has a number that is the example's, write what it stands for "
-    "(x.view(x.shape[0], -1) in place of x.view(8, -1)); where the size always is this, make the "
-    "dimension static."
+    "(x.view(x.shape[0], -1) in place of x.view(8, -1))."
 )
 """What to do."""
 
@@ -64,10 +63,11 @@ def fixing() -> Iterator[Callable[[], tuple[FixedSize, ...]]]:
     """Inside of it, sizes that become constants are heard; the value tells them, in order."""
     heard: list[FixedSize] = []
     own = ShapeEnv._set_replacement
+    caller = sys._getframe(2)  # past contextmanager's own
 
     def replaced(env: Any, symbol: Any, target: Any, message: str) -> None:
         own(env, symbol, target, message)
-        frame = _users_frame() if target.is_Integer and str(symbol).startswith("s") else None
+        frame = _users_frame(caller) if target.is_Integer and str(symbol).startswith("s") else None
         if frame is not None:
             heard.append(_fixed(int(target), frame))
 
@@ -75,11 +75,12 @@ def fixing() -> Iterator[Callable[[], tuple[FixedSize, ...]]]:
         yield lambda: tuple(heard)
 
 
-def _users_frame() -> FrameType | None:
+def _users_frame(caller: FrameType) -> FrameType | None:
+    """The innermost of the model's code; who has it traced is no part of it."""
     frame: FrameType | None = sys._getframe(2)
-    while frame is not None and not is_users(frame.f_code.co_filename):
+    while frame not in (None, caller) and not is_users(frame.f_code.co_filename):
         frame = frame.f_back
-    return frame
+    return None if frame is caller else frame
 
 
 def _fixed(number: int, frame: FrameType) -> FixedSize:

@@ -23,6 +23,7 @@ from aot.ir.kernels import (
 from aot.ir.loops import reads, writes
 from aot.ir.nests import LoopNest
 from aot.ir.scalar import Access, loads
+from aot.ir.templates.base import TemplateCall
 from aot.ir.work import buffer_bytes
 from aot.schedule.timeline import timeline
 from aot.symbolic import Expr, Symbol
@@ -203,7 +204,8 @@ def _finishes_over(graph: KernelGraph, kernel: TemplateKernel, result: str, oper
     """
     if not kernel.finishes_once or len(kernel.stages) != 1 or not _alike(graph, result, operand):
         return False
-    if any(operand in reads(op) for op in (kernel.template, *kernel.prologue)):
+    loading: list[LoopNest | TemplateCall] = [kernel.template, *kernel.prologue]
+    if any(operand in reads(op) for op in loading):
         return False
     nests = kernel.stages[0].nests
     places = [s.index for n in nests for s in n.stores if s.buffer == result]

@@ -8,7 +8,7 @@ from typing import Any
 import aot_runtime
 import pytest
 import torch
-from aot_runtime import InvalidArgument
+from aot_runtime import InvalidArgument, ShapeMismatch
 from torch import nn
 from torch.export import Dim
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
@@ -112,5 +112,5 @@ def test_sequences_are_padded_to_a_total(total: int | None, tmp_path: Path) -> N
             for ours, own in zip(packaged(*given), model(*given), strict=True):
                 assert_close(ours, own)
     if total is not None:
-        with pytest.raises(InvalidArgument):
+        with pytest.raises(ShapeMismatch, match="allowed 1 to 6"):
             packaged(torch.randn(1, 9, 6), torch.tensor([9]))
