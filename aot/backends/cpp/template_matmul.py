@@ -29,6 +29,7 @@ from aot.backends.cpp.tile import (
     TileSpace,
     emit_epilogue,
     epilogue_nests,
+    results_of,
     tile_context,
     tile_space,
 )
@@ -40,7 +41,7 @@ from aot.ir.kernels import KernelGraph, TemplateKernel
 from aot.ir.nests import Axis, Buffer, DerivedWeight, LoopNest, View
 from aot.ir.scalar import load
 from aot.ir.templates.matmul import Matmul
-from aot.symbolic import Expr, affine_coefficients, ceil_div, depends_on, integer, is_int, product
+from aot.symbolic import Expr, ceil_div, depends_on, integer, is_int, product
 
 
 @dataclass(frozen=True)
@@ -266,26 +267,10 @@ def _alongs(p: _Product) -> list[str]:
     return [f"  static constexpr {kind} {k}_ALONG = {kind}::{v};" for k, v in found.items()]
 
 
-def _results(nests: Sequence[LoopNest], p: _Product) -> dict[str, str]:
-    """Where the first store with neighbours along columns goes, and bytes between its elements."""
-    for store in (store for nest in nests for store in nest.stores):
-        if store.buffer in p.context.locals_:
-            continue
-        offset = p.context.ranges.simplify(p.context.offset(store.buffer, store.index))
-        found = affine_coefficients(offset, (ROW, COLUMN))
-        if found is None or found[0][1] != 1:
-            continue
-        (row, _), start = found
-        size = p.context.buffers[store.buffer].dtype.itemsize
-        place = f"{p.context.pointers[store.buffer]} + ({p.text(start)})"
-        return {"out": place, "out_row": p.text(row * size), "out_column": str(size)}
-    return {}
-
-
 def _is_plain(nests: Sequence[LoopNest], p: _Product) -> bool:
-    """Whether the epilogue is one store of the results as they are, to where `_results` says."""
+    """Whether the epilogue is one store of the results as they are, to where `results_of` says."""
     stores = [store for nest in nests for store in nest.stores]
-    if len(stores) != 1 or stores[0].mode != "set" or not _results(nests, p):
+    if len(stores) != 1 or stores[0].mode != "set" or not results_of(nests, p.context, COLUMN):
         return False
     (store,) = stores
     own = p.context.buffers[store.buffer].dtype == p.compute and not store.base
@@ -318,7 +303,7 @@ def _one_matrix(body: Body, p: _Product) -> None:
         "m": text(p.m),
         "n": text(p.n),
         "k": text(p.k),
-        **_results(nests, p),
+        **results_of(nests, p.context, COLUMN),
     }.items():
         writer.line(f"call.{name} = {value};")
     writer.line("aot::tmpl::matmul(call, first, last, args->scratch, epilogue);")
