@@ -174,10 +174,7 @@ def run(
         if goes.package_only:
             package_all(names, build_row, settings, options.jobs)
             return
-        if goes.missing:
-            names = [each for each in names if each not in rows or rows[each].ratio is None]
-        if goes.folder is not None:
-            names = [each for each in names if path_of(each, settings).exists()]
+        names = _chosen(names, goes, rows, settings)
         built = build_all(names, build_row, settings, options.jobs)
         if quiet:
             wait_for(built.values())
@@ -208,6 +205,17 @@ class _Goes:
     package_only: bool = False
     missing: bool = False
     within: float = math.inf
+
+
+def _chosen(
+    names: Sequence[str], goes: _Goes, rows: Mapping[str, Timed], settings: Settings
+) -> Sequence[str]:
+    """The rows that this go is to time."""
+    if goes.missing:
+        names = [each for each in names if each not in rows or rows[each].ratio is None]
+    if goes.folder is not None:
+        names = [each for each in names if path_of(each, settings).exists()]
+    return names
 
 
 def _goes(options: argparse.Namespace) -> _Goes:

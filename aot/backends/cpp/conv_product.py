@@ -14,12 +14,10 @@ from aot.backends.cpp.gemm_heuristic import MatmulBlocking, matmul_blocking
 from aot.backends.cpp.kernel import NAME
 from aot.backends.cpp.operands import SHARED_TABLES, fixed, shared_tables, template_type
 from aot.backends.cpp.packing import row_elements
-from aot.backends.cpp.tile import COLUMN, ROW, TILE, epilogue_nests, results_of
+from aot.backends.cpp.tile import ROW, epilogue_nests, is_plain, results_of
 from aot.backends.cpp.values import Body
 from aot.ir.hints import hints_of
 from aot.ir.kernels import KernelGraph
-from aot.ir.nests import LoopNest
-from aot.ir.scalar import load
 from aot.symbolic import Expr, ceil_div, integer, is_int, product
 
 _FEW_OUTPUTS = 32
@@ -76,7 +74,13 @@ def image_product(body: Body, c: Convolution, graph: KernelGraph) -> Made:
             writer.line(f"call.{name} = {value};")
         writer.line("aot::tmpl::matmul(call, first, last, args->scratch, turned);")
     step = hints_of(graph.dims).value(c.x.strides[1])
-    config = _config(c, blocking, step, plain=_is_plain(nests, c), shared=bool(tables))
+    config = _config(
+        c,
+        blocking,
+        step,
+        plain=is_plain(nests, c.context, c.dtype.compute, ROW),
+        shared=bool(tables),
+    )
     return Made(
         config,
         "aot/tmpl/matmul.h",
@@ -145,13 +149,3 @@ def _operands(c: Convolution) -> dict[str, str]:
         "n": text(c.space.rows.extent),
         "k": str(c.shape.ic),
     }
-
-
-def _is_plain(nests: Sequence[LoopNest], c: Convolution) -> bool:
-    """Whether the epilogue is one store of the results as they are, to where `results_of` says."""
-    stores = [store for nest in nests for store in nest.stores]
-    if len(stores) != 1 or stores[0].mode != "set" or not results_of(nests, c.context, ROW):
-        return False
-    (store,) = stores
-    own = c.context.buffers[store.buffer].dtype == c.dtype.compute and not store.base
-    return own and store.value == load(TILE, c.dtype.compute, (ROW, COLUMN))

@@ -25,10 +25,10 @@ from aot.backends.cpp.text import index_text
 from aot.backends.cpp.tile import (
     COLUMN,
     ROW,
-    TILE,
     TileSpace,
     emit_epilogue,
     epilogue_nests,
+    is_plain,
     results_of,
     tile_context,
     tile_space,
@@ -38,8 +38,7 @@ from aot.ir.dtypes import DType
 from aot.ir.hints import hints_of
 from aot.ir.kernel_facts import argument_buffers, template_call
 from aot.ir.kernels import KernelGraph, TemplateKernel
-from aot.ir.nests import Axis, Buffer, DerivedWeight, LoopNest, View
-from aot.ir.scalar import load
+from aot.ir.nests import Axis, Buffer, DerivedWeight, View
 from aot.ir.templates.matmul import Matmul
 from aot.symbolic import Expr, ceil_div, depends_on, integer, is_int, product
 
@@ -250,7 +249,7 @@ def _config(p: _Product) -> str:
         f"  static constexpr bool STRIDED_B = {'true' if q.strided_b else 'false'};",
         *_alongs(p),
         *["  static constexpr bool PLAIN = true;"]
-        * _is_plain(epilogue_nests(p.kernel, p.space, p.context), p),
+        * is_plain(epilogue_nests(p.kernel, p.space, p.context), p.context, p.compute, COLUMN),
         *[f"  static constexpr int64_t PACKED = {q.packed};"] * (q.packed > 0),
         *[SHARED_TABLES] * len(p.tables),
         "};",
@@ -265,16 +264,6 @@ def _alongs(p: _Product) -> list[str]:
         found["B"] = _along(p.b, turned=True)
     kind = "aot::tmpl::Along"
     return [f"  static constexpr {kind} {k}_ALONG = {kind}::{v};" for k, v in found.items()]
-
-
-def _is_plain(nests: Sequence[LoopNest], p: _Product) -> bool:
-    """Whether the epilogue is one store of the results as they are, to where `results_of` says."""
-    stores = [store for nest in nests for store in nest.stores]
-    if len(stores) != 1 or stores[0].mode != "set" or not results_of(nests, p.context, COLUMN):
-        return False
-    (store,) = stores
-    own = p.context.buffers[store.buffer].dtype == p.compute and not store.base
-    return own and store.value == load(TILE, p.compute, (ROW, COLUMN))
 
 
 def _one_matrix(body: Body, p: _Product) -> None:

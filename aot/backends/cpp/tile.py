@@ -266,6 +266,18 @@ def results_of(nests: Sequence[LoopNest], context: KernelContext, along: Symbol)
     return {}
 
 
+def is_plain(
+    nests: Sequence[LoopNest], context: KernelContext, compute: DType, along: Symbol
+) -> bool:
+    """Whether the epilogue is one store of the results as they are, to where `results_of` says."""
+    stores = [store for nest in nests for store in nest.stores]
+    if len(stores) != 1 or stores[0].mode != "set" or not results_of(nests, context, along):
+        return False
+    (store,) = stores
+    own = context.buffers[store.buffer].dtype == compute and not store.base
+    return own and store.value == load(TILE, compute, (ROW, COLUMN))
+
+
 MATRIX_HEAD = (
     "const auto {name} = [=](int64_t, int64_t m0, int64_t m1, int64_t n0, int64_t n1, "
     "const {element}* tile, int64_t ld)"

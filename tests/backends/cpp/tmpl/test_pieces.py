@@ -77,7 +77,7 @@ def operands():
     return x, rng.standard_normal((COLUMNS, DEPTH)).astype(np.float32)
 
 
-def within(out, x, w):
+def assert_within(out, x, w):
     wide_x, wide_w = x.astype(np.float64), w.astype(np.float64)
     error = np.abs(out - wide_x @ wide_w.T)
     # Products of two that are both out of the range may be less than floats are.
@@ -92,7 +92,7 @@ def test_rows_and_columns_out_of_range_are_as_exact_as_others(case):
     x[140, 50:] = 0
     w[17] *= np.float32(1e-25)
     w[40] = 0
-    within(product(x, w, case), x, w)
+    assert_within(product(x, w, case), x, w)
 
 
 @pytest.mark.parametrize("case", BLOCKS, ids=["whole", "chunks"])
