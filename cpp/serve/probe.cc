@@ -12,8 +12,9 @@
 namespace serve {
 namespace {
 
-// Of one size: at least so many runs, until they took so long in all. Other work on the machine
-// stops a process for milliseconds: the least time of short runs needs many of them.
+// Of one size: at least so many runs, and so many that they took so long in all had each been as
+// short as the shortest. Other work on the machine stops a process for milliseconds: the least time
+// of short runs needs many of them, and those that were stopped say nothing.
 constexpr int kLeastRuns = 5;
 constexpr double kLeastSeconds = 0.005;
 constexpr double kEnoughSeconds = 1;  // ends what takes long before its fifth run
@@ -194,7 +195,7 @@ struct Timing {
   double spent_s = 0;
 
   bool enough() const {
-    return spent_s >= kEnoughSeconds || (runs >= kLeastRuns && spent_s >= kLeastSeconds);
+    return spent_s >= kEnoughSeconds || (runs >= kLeastRuns && runs * least_s >= kLeastSeconds);
   }
 };
 
