@@ -12,12 +12,12 @@
 namespace serve {
 namespace {
 
-// Of one size: at least so many runs, and so many that they took so long in all had each been as
+// Of every size: at least so many runs, and so many that they took so long in all had each been as
 // short as the shortest. Other work on the machine stops a process for milliseconds: the least time
 // of short runs needs many of them, and those that were stopped say nothing.
 constexpr int kLeastRuns = 5;
 constexpr double kLeastSeconds = 0.005;
-constexpr double kEnoughSeconds = 1;  // ends what takes long before its fifth run
+constexpr double kMostSeconds = 1;  // ends a size that takes long before its fifth run
 
 // Rows of every input, each in memory of its own.
 struct Sample {
@@ -194,12 +194,14 @@ struct Timing {
   double least_s = std::numeric_limits<double>::infinity();
   double spent_s = 0;
 
+  bool over() const { return spent_s >= kMostSeconds; }
   bool enough() const {
-    return spent_s >= kEnoughSeconds || (runs >= kLeastRuns && runs * least_s >= kLeastSeconds);
+    return over() || (runs >= kLeastRuns && runs * least_s >= kLeastSeconds);
   }
 };
 
-// The sizes in turn, so that a slow moment of the machine is not all that one of them is known by.
+// The sizes in turn and equally often, until the last is known: a slow moment of the machine is not
+// all that one of them is known by, while another had thousands of quick runs.
 Latency least_times(const Sample& sample, const Contract& contract, aot::Session& session,
                     int64_t max_batch) {
   std::vector<Timing> timings;
@@ -210,7 +212,7 @@ Latency least_times(const Sample& sample, const Contract& contract, aot::Session
   const auto enough = [](const Timing& timing) { return timing.enough(); };
   while (!std::all_of(timings.begin(), timings.end(), enough)) {
     for (Timing& timing : timings) {
-      if (timing.enough()) continue;
+      if (timing.over()) continue;
       const Clock::time_point begun = Clock::now();
       run_rows(sample, contract, session, 0, timing.rows);
       const double seconds = seconds_between(begun, Clock::now());
