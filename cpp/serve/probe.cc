@@ -195,9 +195,7 @@ struct Timing {
   double spent_s = 0;
 
   bool over() const { return spent_s >= kMostSeconds; }
-  bool enough() const {
-    return over() || (runs >= kLeastRuns && runs * least_s >= kLeastSeconds);
-  }
+  bool enough() const { return over() || (runs >= kLeastRuns && runs * least_s >= kLeastSeconds); }
 };
 
 // The sizes in turn and equally often, until the last is known: a slow moment of the machine is not

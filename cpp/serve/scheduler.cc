@@ -14,6 +14,12 @@ constexpr double kShortRun = 500e-6;
 // A run on a caller's thread ends after this time, and is done by a thread of the session's.
 constexpr std::chrono::milliseconds kMostHere{2};
 
+// The longest distance between arrivals that counts, in seconds. It is beyond the time that a call
+// may wait for others, so that nobody waits for who comes seldom.
+double longest_interval(std::chrono::microseconds delay) {
+  return std::max(1.0, 2 * std::chrono::duration<double>(delay).count());
+}
+
 aot::Error deadline_error(const Contract& contract) {
   return aot::Error(AOT_DEADLINE_EXCEEDED, "model '" + contract.model +
                                                "': the request's time was over before its answer");
@@ -41,7 +47,8 @@ Scheduler::Scheduler(std::shared_ptr<const Contract> contract, std::vector<aot::
     : contract_(std::move(contract)),
       options_(std::move(options)),
       batching_(options_.max_batch > 1 && can_batch(*contract_)),
-      metrics_(metrics) {
+      metrics_(metrics),
+      interval_s_(longest_interval(options_.delay)) {
   for (aot::Session& session : sessions) {
     workers_.push_back(
         std::make_unique<Worker>(std::move(session), aot::Cancellation::create().value()));
@@ -90,9 +97,10 @@ void Scheduler::note_arrival(Call& call) {
   if (options_.timeout.count() != 0) {
     call.deadline = std::min(call.deadline, call.arrived + options_.timeout);
   }
-  const double gap = last_arrival_ == Clock::time_point::min()
-                         ? 1
-                         : std::min(1.0, seconds_between(last_arrival_, call.arrived));
+  double gap = longest_interval(options_.delay);
+  if (last_arrival_ != Clock::time_point::min()) {
+    gap = std::min(gap, seconds_between(last_arrival_, call.arrived));
+  }
   interval_s_ = 0.8 * interval_s_ + 0.2 * gap;
   last_arrival_ = call.arrived;
 }

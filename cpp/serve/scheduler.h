@@ -120,7 +120,7 @@ class Scheduler {
   Recent recent_;
   Clock::time_point next_expiry_ = kNever;
   Clock::time_point last_arrival_ = Clock::time_point::min();
-  double interval_s_ = 1;  // between arrivals, of late
+  double interval_s_;  // between arrivals, of late
 };
 
 }  // namespace serve

@@ -128,10 +128,10 @@ def together(server: Server) -> float:
 
 
 def test_a_batch_waits_for_who_is_expected(serve: Callable[..., Server]) -> None:
-    server = serve(max_batch=4, max_delay_us=900_000)
+    server = serve(max_batch=4, max_delay_us=2_000_000)
     begun = time.monotonic()
     assert server.infer("m", request(tensor(sleep(0)))).status == 200
-    assert time.monotonic() - begun < 0.9  # nobody is expected
+    assert time.monotonic() - begun < 2  # nobody is expected
     assert together(server) > 1 / 0.7
 
 
