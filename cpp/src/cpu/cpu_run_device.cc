@@ -2,6 +2,7 @@
 
 #include <cstring>
 #include <utility>
+#include <vector>
 
 #include "contract.h"
 #include "error.h"
@@ -66,7 +67,8 @@ std::unique_ptr<Session> make_cpu_session(std::shared_ptr<Package> package, int3
                                           const SessionOptions& options) {
   if (index != 0) fail(AOT_UNAVAILABLE, "no device 'cpu:", index, "': there is one, 'cpu'");
   const Plan& plan = package->plan();
-  const Program& program = choose_cpu_program(plan.programs_for("cpu"), options.isa);
+  const std::vector<const Program*> programs = plan.programs_for("cpu");
+  const Program& program = choose_cpu_program(programs, options.isa);
   Package* const owner = package.get();
   std::shared_ptr<WeightPlace> place = package->weight_place(
       cat("cpu ", program.arch), [&] { return std::make_unique<HostWeights>(*owner, program); });

@@ -80,7 +80,9 @@ Equalities equalities_of(const Plan& plan) {
 }
 
 Polynomial Polynomials::constant(int64_t value) {
-  return value == 0 ? Polynomial{} : Polynomial{{{}, value}};
+  Polynomial terms;
+  if (value != 0) terms.push_back({{}, value});
+  return terms;
 }
 
 Polynomials::Maybe Polynomials::add(const Polynomial& left, const Polynomial& right) {
@@ -139,7 +141,8 @@ Polynomials::Maybe Polynomials::dim(int32_t id) {
     value = of(*equal->second);
   }
   if (!value) value = dim_in_range(id);
-  return dims_[id] = value;
+  dims_[id] = value;
+  return value;
 }
 
 Polynomials::Maybe Polynomials::dim_in_range(int32_t id) {
