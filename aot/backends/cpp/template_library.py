@@ -46,8 +46,11 @@ _DEPTH = 256
 _REFLECTIONS = 32
 """kReflections in aot/linalg/qr.h."""
 
-_VECTORS = 16
-"""Numbers for each row of a matrix, at most, beside matrices: diagonals, taus, rotations."""
+_BLOCK, _TURNED = 32, 64
+"""kBlock in aot/linalg/tridiagonal.h, kTurned in aot/linalg/turn_back.h."""
+
+_VECTORS = 32
+"""Numbers for each row of a matrix, at most, beside matrices: diagonals, taus, orders of rows."""
 
 _UNIT_FLOPS = 1 << 16
 """That are worth a thread."""
@@ -99,17 +102,41 @@ def _turning(rows: Expr, columns: Expr) -> tuple[tuple[Expr, Expr], ...]:
 _FACTORS = Workspace(_nothing, lambda s: ((s.m, s.n),), lambda s: s.m + s.n)
 
 
-def _symmetric(s: Sizes) -> tuple[tuple[Expr, Expr], ...]:
-    return *[(s.n, s.n)] * 3, (integer(_VECTORS), s.n), *_turning(s.n, s.n)
+Matrices = tuple[tuple[Expr, Expr], ...]
 
 
-def _bidiagonal(s: Sizes) -> tuple[tuple[Expr, Expr], ...]:
-    square, tall = (s.n, s.n), (s.m, s.n)
-    return tall, tall, (s.n, s.m), square, (integer(_VECTORS), s.n), *_turning(s.m, s.n)
+def _turned_back(width: Expr, vectors: Expr) -> Matrices:
+    """A block of reflections by rows and by columns (`TurnedBlock`), and what it is applied by."""
+    count = integer(_TURNED)
+    return (width, count), (count, width), (count, count), (2 * vectors + 1, count)
 
 
-_SYMMETRIC = Workspace(lambda s: s.n * s.n + 3 * s.n, _symmetric, _nothing)
-_COLUMNS = Workspace(lambda s: s.m * s.n, _bidiagonal, _nothing)
+def _tridiagonal(s: Sizes) -> Matrices:
+    waiting = (integer(3 * _BLOCK), s.n), (s.n, integer(2 * _BLOCK))
+    return (s.n, s.n), *waiting, (integer(_VECTORS), s.n)
+
+
+def _symmetric(s: Sizes) -> Matrices:
+    return *_tridiagonal(s), *[(s.n, s.n)] * 3, *_turned_back(s.n, s.n)
+
+
+def _bidiagonal(s: Sizes) -> Matrices:
+    waiting = (integer(2 * _BLOCK), s.n), (s.m, integer(2 * _BLOCK)), (integer(1), s.m)
+    return (s.m, s.n), *waiting, (integer(_VECTORS), s.n)
+
+
+def _singular(s: Sizes) -> Matrices:
+    more = s.n + 1
+    both = *[(s.n, s.m)] * 2, *[(more, more)] * 2, (s.n, s.n)
+    return *_bidiagonal(s), *both, *_turned_back(s.m, s.n)
+
+
+def _square_and_rows(s: Sizes) -> Expr:
+    return s.n * s.n + 3 * s.n
+
+
+def _columns(s: Sizes) -> Expr:
+    return s.m * s.n
 
 
 def _apart(*matrices: tuple[Callable[[Sizes], Expr], Callable[[Sizes], Expr]]) -> Workspace:
@@ -228,10 +255,21 @@ ROUTINE_KERNELS: Mapping[tuple[str, str], RoutineKernel] = {
             _nothing,
         ),
     ),
-    ("linalg", "eigh"): RoutineKernel("Eigh", "aot/linalg/eigh.h", _SYMMETRIC),
-    ("linalg", "eigvalsh"): RoutineKernel("Eigh", "aot/linalg/eigh.h", _SYMMETRIC, ("values",)),
-    ("linalg", "svd"): RoutineKernel("Svd", "aot/linalg/svd.h", _COLUMNS),
-    ("linalg", "svdvals"): RoutineKernel("Svd", "aot/linalg/svd.h", _COLUMNS, ("values",)),
+    ("linalg", "eigh"): RoutineKernel(
+        "Eigh", "aot/linalg/eigh.h", Workspace(_square_and_rows, _symmetric, _nothing)
+    ),
+    ("linalg", "eigvalsh"): RoutineKernel(
+        "Eigh",
+        "aot/linalg/eigh.h",
+        Workspace(_square_and_rows, _tridiagonal, _nothing),
+        ("values",),
+    ),
+    ("linalg", "svd"): RoutineKernel(
+        "Svd", "aot/linalg/svd.h", Workspace(_columns, _singular, _nothing)
+    ),
+    ("linalg", "svdvals"): RoutineKernel(
+        "Svd", "aot/linalg/svd.h", Workspace(_columns, _bidiagonal, _nothing), ("values",)
+    ),
     **_GENERAL,
 }
 """What there is for each routine, by its library and its name."""

@@ -60,9 +60,16 @@ def assert_orthonormal(columns: Array, dtype: torch.dtype) -> None:
     assert_close(found, np.broadcast_to(np.eye(found.shape[-1]), found.shape), dtype)
 
 
+def assert_rebuilt(found: Array, wanted: Array, dtype: torch.dtype) -> None:
+    """As `assert_close`, of matrices whose elements add up: parts of their values' mean square."""
+    mean = np.linalg.norm(wanted, axis=(-2, -1)) / np.sqrt(max(wanted.shape[-1], 1))
+    norm = np.maximum(np.abs(wanted).max((-2, -1), initial=1e-30), mean)
+    assert (np.abs(found - wanted).max((-2, -1), initial=0.0) <= BOUND[dtype] * norm).all()
+
+
 def assert_eigen(a: Array, values: Array, vectors: Array, dtype: torch.dtype) -> None:
     whole = np.tril(a) + np.swapaxes(np.tril(a, -1), -1, -2)
-    assert_close((vectors * values[..., None, :]) @ np.swapaxes(vectors, -1, -2), whole, dtype)
+    assert_rebuilt((vectors * values[..., None, :]) @ np.swapaxes(vectors, -1, -2), whole, dtype)
     assert_orthonormal(vectors, dtype)
     assert (np.diff(values) >= 0).all()
     assert_close(values, np.linalg.eigvalsh(whole), dtype)
@@ -70,7 +77,7 @@ def assert_eigen(a: Array, values: Array, vectors: Array, dtype: torch.dtype) ->
 
 def assert_svd(a: Array, u: Array, s: Array, vt: Array, dtype: torch.dtype) -> None:
     k = s.shape[-1]
-    assert_close((u[..., :k] * s[..., None, :]) @ vt[..., :k, :], a, dtype)
+    assert_rebuilt((u[..., :k] * s[..., None, :]) @ vt[..., :k, :], a, dtype)
     assert_orthonormal(u, dtype)
     assert_orthonormal(np.swapaxes(vt, -1, -2), dtype)
     assert (np.diff(s) <= 0).all() and (s >= 0).all()
@@ -125,6 +132,96 @@ def test_singular_vectors_rebuild_their_matrices(tmp_path: Path, dtype: torch.dt
     rectangles = [normal(4, 5, 3, dtype=dtype), normal(35, 60, dtype=dtype)]
     matrices = [*(make(dtype) for make in SQUARES), *rectangles]
     assert_factors(tmp_path, partial(linalg.svd, full_matrices=False), matrices, assert_svd)
+
+
+def _of_values(values: torch.Tensor, dtype: torch.dtype, scale: torch.Tensor) -> torch.Tensor:
+    """Symmetric matrices of these eigenvalues, rows and columns times `scale`."""
+    n = len(values)
+    q = linalg.qr(normal(n, n, dtype=torch.float64)).Q
+    return ((scale[:, None] * scale) * ((q * values) @ q.mT)).to(dtype)
+
+
+def hostile(n: int, dtype: torch.dtype) -> torch.Tensor:
+    """Clusters, ranks, graded matrices, and numbers whose squares are none."""
+    one, steps = torch.ones(n, dtype=torch.float64), torch.arange(n, dtype=torch.float64)
+    beside = torch.diag(one[1:], 1)
+    far = 1e200 if dtype == torch.float64 else 1e30
+    whole = normal(n, n, dtype=torch.float64)
+    whole = (whole + whole.mT) / 2
+    made = [
+        _of_values(1 + 1e-9 * steps, dtype, one),
+        _of_values(torch.where(steps < n // 2, 1.0, 2.0).double(), dtype, one),
+        _of_values(torch.where(steps < 3, 1.0, 0.0).double(), dtype, one),
+        _of_values(10.0 ** (-15 * steps / n), dtype, one),
+        _of_values(steps - n / 2, dtype, 10.0 ** (-12 * steps / n)),
+        torch.diag((steps - n // 2).abs()) + beside + beside.mT,  # Wilkinson's
+        torch.ones(n, n),
+        far * whole,
+        whole / far,
+    ]
+    return torch.stack([x.to(dtype) for x in made])
+
+
+def in_units(*made: Array, of: Array) -> list[Array]:
+    """Numbers as parts of the greatest one of each matrix, in float64."""
+    unit = np.abs(of).max((-2, -1)).astype(np.longdouble)
+    return [(x / unit.reshape((-1, *[1] * (x.ndim - 1)))).astype("f8") for x in made]
+
+
+@pytest.mark.parametrize("dtype", BOUND, ids=str)
+def test_hostile_spectra(tmp_path: Path, dtype: torch.dtype) -> None:
+    a = hostile(70, dtype)
+    path = packaged(
+        tmp_path / "m.pkg", lambda a: [*linalg.eigh(a), linalg.eigvalsh(a)], a, levels=LEVELS
+    )
+    for isa in LEVELS:
+        w, v, alone = as_list(aot_runtime.load(path, isa=isa)(a))
+        whole, w, alone = in_units(a.numpy(), w, alone, of=a.numpy())
+        assert_eigen(whole, w, v, dtype)
+        assert_close(alone, w, dtype)
+
+
+@pytest.mark.parametrize("dtype", BOUND, ids=str)
+def test_hostile_singular_values(tmp_path: Path, dtype: torch.dtype) -> None:
+    a = hostile(70, dtype)[..., :45]
+
+    def function(a: torch.Tensor) -> Any:
+        return [*linalg.svd(a, full_matrices=False), linalg.svdvals(a)]
+
+    path = packaged(tmp_path / "m.pkg", function, a, levels=LEVELS)
+    for isa in LEVELS:
+        u, s, vt, alone = as_list(aot_runtime.load(path, isa=isa)(a))
+        whole, s, alone = in_units(a.numpy(), s, alone, of=a.numpy())
+        assert_svd(whole, u, s, vt, dtype)
+        assert_close(alone, s, dtype)
+
+
+def test_what_is_no_matrix_has_no_spectrum(tmp_path: Path) -> None:
+    def function(a: torch.Tensor) -> Any:
+        return [*linalg.eigh(a), *linalg.svd(a)]
+
+    a = normal(4, 40, 40)
+    model = aot_runtime.load(packaged(tmp_path / "m.pkg", function, a))
+    good = as_list(model(a))
+    a[1, 30, 3], a[2, 39, 0], a[3, 7, 7] = float("nan"), float("inf"), float("-inf")
+    for found, wanted in zip(as_list(model(a)), good, strict=True):
+        assert np.isnan(found[1:]).all()
+        np.testing.assert_array_equal(found[0], wanted[0])
+
+
+def test_matrices_that_lie_anywhere_have_the_same_spectra(tmp_path: Path) -> None:
+    def function(a: torch.Tensor) -> Any:
+        lies = a.permute(2, 0, 1)[::2, 3:43, 1:41]
+        return [*linalg.eigh(lies), *linalg.eigh(lies.mT, UPLO="U"), *linalg.svd(lies.mT)]
+
+    a = normal(45, 44, 4, dtype=torch.float64)
+    model = aot_runtime.load(packaged(tmp_path / "m.pkg", function, a))
+    w, v, again, turned, u, s, vt = as_list(model(a))
+    lies = a.permute(2, 0, 1)[::2, 3:43, 1:41].numpy()
+    assert_eigen(lies, w, v, torch.float64)
+    np.testing.assert_array_equal(again, w)
+    np.testing.assert_array_equal(turned, v)
+    assert_svd(np.swapaxes(lies, -1, -2), u, s, vt, torch.float64)
 
 
 @pytest.mark.parametrize("dtype", BOUND, ids=str)

@@ -1,12 +1,15 @@
 // A = V diag(w) V^T of symmetric matrices, of which the lower triangle is read; w ascends.
 //
 // The smallest matrices by Jacobi's rotations, side by side; others by reflections to a tridiagonal
-// one and implicit QL steps there, side by side (eigh_lanes.h) or one.
+// one, and there by implicit QL steps, side by side (eigh_lanes.h) or values alone, or by divide
+// and conquer (conquer.h).
 #ifndef AOT_LINALG_EIGH_H_
 #define AOT_LINALG_EIGH_H_
 
+#include "aot/linalg/conquer.h"
 #include "aot/linalg/eigh_lanes.h"
 #include "aot/linalg/rotations.h"
+#include "aot/linalg/tridiagonal.h"
 
 namespace aot::linalg {
 
@@ -44,66 +47,6 @@ void jacobi_lanes(LaneMatrix<T> a, LaneMatrix<T> v) {
       }
     }
     if (!turned) return;
-  }
-}
-
-// One pass over what is left of a symmetric matrix, from the diagonal on: row -= p q + q p of the
-// step before, and w = (the whole matrix) v of this one.
-template <class T>
-void step_rows(T* a, int64_t ld, int64_t n, const T* p, const T* q, const T* v, T* w) {
-  constexpr int kWide = native_lanes<T>();
-  using V = Vec<T, kWide>;
-  for (int64_t i = 0; i < n; ++i) w[i] = T(0);
-  for (int64_t i = 0; i < n; ++i) {
-    T* const row = a + i * ld;
-    const V one(p[i]), other(q[i]), by(v[i]);
-    row[i] -= T(2) * p[i] * q[i];
-    T sum = row[i] * v[i];
-    V sums(T(0));
-    int64_t j = i + 1;
-    for (; j + kWide <= n; j += kWide) {
-      V x = fnma(one, load<T, kWide>(q + j), load<T, kWide>(row + j));
-      x = fnma(other, load<T, kWide>(p + j), x);
-      store(row + j, x);
-      sums = fma(x, load<T, kWide>(v + j), sums);
-      store(w + j, fma(by, x, load<T, kWide>(w + j)));
-    }
-    for (; j < n; ++j) {
-      row[j] -= p[i] * q[j] + q[i] * p[j];
-      sum += row[j] * v[j];
-      w[j] += v[i] * row[j];
-    }
-    w[i] += sum + reduce_sum(sums);
-  }
-}
-
-// a (dense, n x n, of which what is right of the diagonal is read) becomes tridiagonal, d and e;
-// rows of a keep the reflections. `w`: room for 2 n numbers.
-template <class T>
-void tridiagonalise(T* a, int64_t n, T* d, T* e, T* tau, T* w) {
-  T *last = w, *now = w + n;
-  for (int64_t j = 0; j < n; ++j) last[j] = T(0);
-  const T* p = a;  // of the step before, from row k on: nothing, as `last` is zeros
-  for (int64_t k = 0; k < n; ++k) {
-    T* const row = a + k * n;
-    if (k) {
-      for (int64_t j = 0; j < n - k; ++j) row[k + j] -= p[0] * last[j] + last[0] * p[j];
-    }
-    d[k] = row[k];
-    e[k] = tau[k] = T(0);
-    const int64_t rest = n - k - 1;
-    if (rest == 0) break;
-    T* const v = row + k + 1;
-    tau[k] = reflect(v, 1, rest);
-    e[k] = v[0];
-    v[0] = T(1);
-    step_rows(a + (k + 1) * (n + 1), n, rest, k ? p + 1 : last, last + (k ? 1 : 0), v, now);
-    for (int64_t j = 0; j < rest; ++j) now[j] *= tau[k];
-    add_row(-tau[k] / 2 * dot(now, v, rest), v, now, rest);
-    p = v;
-    T* const held = last;
-    last = now;
-    now = held;
   }
 }
 
@@ -186,29 +129,59 @@ struct Eigh : Finished {
     for (int64_t i = 0; i < n; ++i) store(record + i * kLanes<T>, a.get(i, i));
   }
 
+  // The upper triangle of `a`, zeros beside it, by a power of two that makes its greatest element
+  // ordinary; that power, or 0 where an element is none.
+  static T prepare(T* a, int64_t ld, int64_t n) {
+    T most(0);
+    for (int64_t i = 0; i < n; ++i) {
+      T* const row = a + i * ld;
+      for (int64_t j = 0; j < i; ++j) row[j] = T(0);
+      for (int64_t j = i; j < n; ++j) most = maximum(most, abs(row[j]));
+    }
+    if (!(most < T(1) / T(0))) return T(0);
+    if (most > T(1e-10) && most < T(1e10)) return T(1);
+    const T by = near_one(most);
+    for (int64_t i = 0; i < n * ld; ++i) a[i] *= by;
+    return by;
+  }
+
   template <class Args>
   static void one(const Args& p, int64_t matrix, T* record, Room room) {
-    const int64_t n = p.n;
-    T* const a = room.take<T>(n * n);
-    T *const e = room.take<T>(n), *const tau = room.take<T>(n), *const w = room.take<T>(2 * n);
-    const Seen<T> seen = p.matrix_a(matrix);
-    for (int64_t i = 0; i < n; ++i) {
-      for (int64_t j = 0; j <= i; ++j) a[j * n + i] = seen.at[i * seen.row + j * seen.col];
+    const int64_t n = p.n, ld = leading(n);
+    T* const a = room.take<T>(n * ld);
+    T *const e = room.take<T>(n), *const tau = room.take<T>(n);
+    copy_in(p.matrix_a(matrix).turned(), n, n, a, ld);
+    const T by = prepare(a, ld, n);
+    if (by == T(0)) {
+      for (int64_t i = 0; i < p.record; ++i) record[i] = T(0) / T(0);
+      return;
     }
-    tridiagonalise(a, n, record, e, tau, w);
-    TurnedRows<T> v{nullptr, leading(n), n};
-    if (!Cfg::VALUES) {
-      T* const turned = room.take<T>(n * v.ld);
-      v.at = room.take<T>(n * v.ld);
-      // Reflection k begins at row k + 1: in `v`, as columns.
-      transpose_into(a + 1, n, n - 1, n - 1, v.at, v.ld);
-      form_basis(v.at, v.ld, tau, n - 1, turned, v.ld, n, n, 1, room);
-      transpose_into(turned, v.ld, n, n, v.at, v.ld);
+    Tridiagonal<T>{a, ld, n, record, e, tau}.reduce(room);
+    const Halves<T> none{{nullptr, nullptr}, ld};
+    int64_t* const order = room.take<int64_t>(n);
+    const int64_t each = Cfg::VALUES ? 2 * n : n * ld;
+    T *const even = room.take<T>(each), *const odd = Cfg::VALUES ? even : room.take<T>(each);
+    for (int64_t i = 0; i < each; ++i) even[i] = odd[i] = T(0);
+    const Halves<T> v{{even, odd}, ld, Cfg::VALUES};
+    Conquer<T, false>{record, e, order, none, v, room}.find(0, n, 0);
+    for (int64_t i = 0; i < n; ++i) e[i] = record[order[i]] / by;
+    for (int64_t i = 0; i < n; ++i) record[i] = e[i];
+    if constexpr (!Cfg::VALUES) {
+      turn_back(Seen<T>{a + 1, 1, ld}, tau, n - 1, n - 1, v.at[0] + 1, ld, n, room);
+      columns_out(v, order, n, record + n);
     }
-    const bool wrong = tridiagonal_values(record, e, n, v, w) != 0;
-    for (int64_t i = 0; i < n; ++i) {
-      if (wrong) record[i] = T(0) / T(0);
-      for (int64_t j = 0; j < n && v.at; ++j) record[n + i * n + j] = v.at[i * v.ld + j];
+  }
+
+  static void columns_out(const Halves<T>& v, const int64_t* order, int64_t n, T* out) {
+    constexpr int64_t kTile = 32;
+    for (int64_t j0 = 0; j0 < n; j0 += kTile) {
+      for (int64_t i0 = 0; i0 < n; i0 += kTile) {
+        for (int64_t i = i0; i < min64(n, i0 + kTile); ++i) {
+          for (int64_t j = j0; j < min64(n, j0 + kTile); ++j) {
+            out[i * n + j] = v.row(0, order[j])[i];
+          }
+        }
+      }
     }
   }
 
@@ -216,6 +189,7 @@ struct Eigh : Finished {
   template <class Args>
   static void finish(const Args& p, T* record) {
     const int64_t n = p.n;
+    if (!p.small()) return;
     T* const v = record + n;
     for (int64_t i = 0; i < n; ++i) {
       int64_t least = i;

@@ -1,10 +1,8 @@
-// What eigenvalues and singular values of one large matrix share: chains of rotations of rows, and
-// the orthogonal matrix that reflections are.
+// Chains of rotations of rows: what implicit QL steps do to the vectors of one complex matrix.
 #ifndef AOT_LINALG_ROTATIONS_H_
 #define AOT_LINALG_ROTATIONS_H_
 
 #include "aot/linalg/jacobi.h"
-#include "aot/linalg/qr.h"
 
 namespace aot::linalg {
 
@@ -53,45 +51,6 @@ struct TurnedRows {
     AOT_UNROLL for (int v = 0; v < VECTORS; ++v) store(end + v * WIDE, held[v]);
   }
 };
-
-// dst (columns x rows) = src (rows x columns) turned.
-template <class T>
-void transpose_into(const T* src, int64_t src_ld, int64_t rows, int64_t columns, T* dst,
-                    int64_t dst_ld) {
-  copy_in(Seen<T>{src, 1, src_ld}, columns, rows, dst, dst_ld);
-}
-
-// H_0 H_1 ... in the first columns of a matrix (rows x columns, `ld`), from `count` reflections
-// below the diagonal of `at`; rows and columns before `skip` are the identity's, and the
-// reflections are of what is behind them.
-template <class T>
-void form_basis(const T* at, int64_t at_ld, const T* tau, int64_t count, T* q, int64_t ld,
-                int64_t rows, int64_t columns, int64_t skip, Room room) {
-  for (int64_t i = 0; i < rows; ++i) {
-    tmpl::zero_row(q + i * ld, round_up(columns, kPanel));
-    if (i < columns) q[i * ld + i] = T(1);
-  }
-  if (skip) {  // panels begin at the first column: form it there, and move it afterwards
-    form_basis(at, at_ld, tau, count, q, ld, rows - skip, columns - skip, 0, room);
-    for (int64_t i = rows - 1; i >= skip; --i) {
-      for (int64_t j = columns - 1; j >= skip; --j) {
-        q[i * ld + j] = q[(i - skip) * ld + j - skip];
-      }
-    }
-    for (int64_t i = 0; i < rows; ++i) {
-      for (int64_t j = 0; j < columns; ++j) {
-        if (i < skip || j < skip) q[i * ld + j] = i == j ? T(1) : T(0);
-      }
-    }
-    return;
-  }
-  for (int64_t c = (count - 1) / kReflections * kReflections; c >= 0; c -= kReflections) {
-    Room own = room;
-    const Joined<T> joined(at + c * at_ld + c, at_ld, tau + c, rows - c,
-                           min64(kReflections, count - c), own);
-    joined.template apply<false>(q + c * ld + c, ld, columns - c, own);
-  }
-}
 
 }  // namespace aot::linalg
 

@@ -7,6 +7,7 @@
 #define AOT_LINALG_SVD_H_
 
 #include "aot/linalg/bidiagonal.h"
+#include "aot/linalg/conquer.h"
 
 namespace aot::linalg {
 
@@ -76,38 +77,43 @@ struct Svd : Finished {
 
   template <class Args>
   static void one(const Args& p, int64_t matrix, T* record, Room room) {
-    const int64_t n = p.n, m = p.m, ld = leading(n), long_ld = leading(m);
+    const int64_t n = p.n, m = p.m, ld = leading(n);
     T* const a = room.take<T>(m * ld);
     T *const e = room.take<T>(n), *const left = room.take<T>(n), *const right = room.take<T>(n);
-    T* const y = room.take<T>(n);
-    T* const turns = room.take<T>(4 * n);
     copy_in(p.matrix_a(matrix), m, n, a, ld);
     T most(0);
     for (int64_t i = 0; i < m; ++i) {
       for (int64_t j = 0; j < n; ++j) most = maximum(most, abs(a[i * ld + j]));
     }
     // Sums of squares are of parts of the greatest, where these would not be numbers.
-    const bool apart = most > T(0) && !(most > T(1e-10) && most < T(1e10));
-    for (int64_t k = 0; k < (apart ? m * ld : 0); ++k) a[k] /= most;
-    Bidiagonal<T>{a, ld, m, n, record, e, left, right, y}.reduce();
-    TurnedRows<T> u{nullptr, long_ld, m}, v{nullptr, ld, n};
-    if (!Cfg::VALUES) {
-      T* const formed = room.take<T>(m * ld);
-      u.at = room.take<T>(n * long_ld);
-      v.at = room.take<T>(n * ld);
-      form_basis(a, ld, left, n, formed, ld, m, n, 0, room);
-      transpose_into(formed, ld, m, n, u.at, long_ld);
-      transpose_into(a + 1, ld, n - 1, n - 1, v.at, ld);
-      form_basis(v.at, ld, right, n - 1, formed, ld, n, n, 1, room);
-      transpose_into(formed, ld, n, n, v.at, ld);
+    const T by = most > T(1e-10) && most < T(1e10) ? T(1) : near_one(most);
+    for (int64_t k = 0; k < (by == T(1) ? 0 : m * ld); ++k) a[k] *= by;
+    if (!(most < T(1) / T(0))) {
+      for (int64_t i = 0; i < p.record; ++i) record[i] = T(0) / T(0);
+      return;
     }
-    const bool found = BidiagonalValues<T>{record, e, n, u, v, turns}.find();
+    Bidiagonal<T>{a, ld, m, n, record, e, left, right}.reduce(room);
+    const int64_t u_ld = leading(m), v_ld = leading(n + 1);
+    const int64_t u_all = Cfg::VALUES ? 0 : n * u_ld,
+                  v_all = Cfg::VALUES ? 2 * n + 2 : (n + 1) * v_ld;
+    T *const even = room.take<T>(u_all), *const odd = room.take<T>(u_all);
+    T *const v_even = room.take<T>(v_all), *const v_odd = room.take<T>(v_all);
+    for (int64_t i = 0; i < u_all; ++i) even[i] = odd[i] = T(0);
+    for (int64_t i = 0; i < v_all; ++i) v_even[i] = v_odd[i] = T(0);
+    const Halves<T> u{{Cfg::VALUES ? nullptr : even, odd}, u_ld};
+    const Halves<T> v{{v_even, v_odd}, v_ld, Cfg::VALUES};
+    int64_t* const order = room.take<int64_t>(n);
+    Conquer<T, true>{record, e, order, u, v, room}.find(0, n, 0);
+    for (int64_t i = 0; i < n; ++i) e[i] = record[order[n - 1 - i]] / by;
+    for (int64_t i = 0; i < n; ++i) record[i] = e[i];
+    if constexpr (Cfg::VALUES) return;
+    turn_back(Seen<T>{a, ld, 1}, left, m, n, u.at[0], u_ld, n, room);
+    turn_back(Seen<T>{a + 1, 1, ld}, right, n - 1, n - 1, v.at[0] + 1, v_ld, n, room);
+    T *const ut = record + n, *const vt = ut + n * m;
     for (int64_t i = 0; i < n; ++i) {
-      const T sign = record[i] < T(0) ? T(-1) : T(1);
-      record[i] = found ? sign * record[i] * (apart ? most : T(1)) : T(0) / T(0);
-      if (Cfg::VALUES) continue;
-      for (int64_t j = 0; j < m; ++j) record[n + i * m + j] = u.at[i * long_ld + j];
-      for (int64_t j = 0; j < n; ++j) record[n + n * m + i * n + j] = sign * v.at[i * ld + j];
+      const int64_t row = order[n - 1 - i];
+      for (int64_t j = 0; j < m; ++j) ut[i * m + j] = u.row(0, row)[j];
+      for (int64_t j = 0; j < n; ++j) vt[i * n + j] = v.row(0, row)[j];
     }
   }
 
@@ -115,6 +121,7 @@ struct Svd : Finished {
   template <class Args>
   static void finish(const Args& p, T* s) {
     const int64_t n = p.n, m = p.m;
+    if (!p.small()) return;
     T *const u = s + n, *const v = u + n * m;
     for (int64_t i = 0; i < n; ++i) {
       int64_t most = i;
