@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, TypeVar
 from weakref import WeakValueDictionary
 
@@ -244,11 +245,16 @@ def index_value(expr: Expr, binds: Mapping[Symbol, Node] | None = None) -> Node:
     return make("index", INT64, *nodes, attr=IndexValue(renamed, symbols))
 
 
-def postorder(roots: Iterable[Node]) -> list[Node]:
+def postorder(roots: Iterable[Node]) -> tuple[Node, ...]:
     """Every node below `roots` once, arguments before users, in a deterministic order."""
+    return _postorder(tuple(roots))
+
+
+@lru_cache(maxsize=1 << 10)  # of a kernel's bodies, the scheduler asks one question after another
+def _postorder(roots: tuple[Node, ...]) -> tuple[Node, ...]:
     seen: set[int] = set()
     order: list[Node] = []
-    stack: list[tuple[Node, bool]] = [(r, False) for r in reversed(list(roots))]
+    stack: list[tuple[Node, bool]] = [(r, False) for r in reversed(roots)]
     while stack:
         node, expanded = stack.pop()
         if expanded:
@@ -256,8 +262,8 @@ def postorder(roots: Iterable[Node]) -> list[Node]:
         elif id(node) not in seen:
             seen.add(id(node))
             stack.append((node, True))
-            stack.extend((a, False) for a in reversed(node.args))
-    return order
+            stack.extend([(a, False) for a in reversed(node.args)])
+    return tuple(order)
 
 
 def fold(roots: Iterable[Node], visit: Callable[[Node, tuple[T, ...]], T]) -> list[T]:

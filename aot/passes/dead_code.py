@@ -23,7 +23,8 @@ def remove_dead_code(graph: LoopGraph) -> LoopGraph:
             live.update(reads(trimmed))
             kept.append(trimmed)
     ops = tuple(reversed(kept))
-    derived = tuple(d for d in graph.derived if d.name in _needed_derived(graph, live))
+    needed = _needed_derived(graph, live)
+    derived = tuple(d for d in graph.derived if d.name in needed)
     used = live.union(
         graph.inputs, _states(graph), *(writes(op) for op in ops), _recipe_buffers(derived)
     )

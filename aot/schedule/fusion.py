@@ -38,8 +38,9 @@ class Fused:
 def fuse(graph: LoopGraph, machine: Machine) -> KernelGraph:
     """Groups operations into kernels and decides their loops. All buffers must have strides."""
     graph = split_reductions(lengthen_rows(graph, machine), machine)
-    fused = fuse_groups(graph, initial_groups(graph), machine)
-    kernels = build_kernels(graph, fused.groups, machine)
+    scheduler = Scheduler(graph, hints_of(graph.dims), machine)
+    fused = fuse_groups(scheduler, initial_groups(graph))
+    kernels = build_kernels(scheduler, fused.groups)
     decided = replace(kernels, decisions=(*graph.decisions, *fused.decisions))
     return order_kernels(decided)
 
@@ -49,10 +50,9 @@ def initial_groups(graph: LoopGraph) -> tuple[Group, ...]:
     return tuple(group_of(op, k) for k, op in enumerate(graph.ops))
 
 
-def fuse_groups(graph: LoopGraph, groups: Sequence[Group], machine: Machine) -> Fused:
+def fuse_groups(scheduler: Scheduler, groups: Sequence[Group]) -> Fused:
     """Joins groups greedily: the pair that saves most traffic first, near ones before far ones."""
-    many = _many_writers(groups)
-    state = FusionState(graph, hints_of(graph.dims), dict(enumerate(groups)), many, machine)
+    state = FusionState(scheduler, dict(enumerate(groups)), _many_writers(groups))
     queue: list[tuple[int, int, int, int]] = []
     for key in state.groups:
         _push(queue, state, key, (k for k in _neighbours(state, key) if k > key))
@@ -178,9 +178,9 @@ def _order_writers(state: FusionState, waiting: dict[int, set[int]]) -> None:
             waiting[earlier].discard(later)
 
 
-def build_kernels(graph: LoopGraph, groups: Sequence[Group], machine: Machine) -> KernelGraph:
+def build_kernels(scheduler: Scheduler, groups: Sequence[Group]) -> KernelGraph:
     """The kernel graph of groups in execution order."""
-    scheduler = Scheduler(graph, hints_of(graph.dims), machine)
+    graph, machine = scheduler.graph, scheduler.machine
     kernels: list[FusedKernel] = []
     readers: dict[str, set[int]] = {}
     for k, group in enumerate(groups):

@@ -16,6 +16,7 @@ from aot.schedule.epilogue import attach_epilogue
 from aot.schedule.groups import Group
 from aot.schedule.loops import group_cost, parallel_units
 from aot.schedule.matching import dependences, match
+from aot.schedule.precedence import Precedence
 from aot.schedule.prologue import attach_prologue
 from aot.schedule.scheduler import Scheduler
 from aot.schedule.tile_kernels import tile_refusal
@@ -50,27 +51,30 @@ class FusionState:
 
     `writer`: buffer -> key of its group; `updater`: buffer -> key of the group that takes over its
     memory, after all that read it; `readers`: buffer -> keys. `many_writers`: buffers that
-    several operations write.
+    several operations write. `order`: keys such that each comes after those that it follows.
     """
 
-    graph: LoopGraph
-    hints: Hints
+    scheduler: Scheduler
     groups: dict[int, Group]
     many_writers: frozenset[str]
-    machine: Machine
     writer: dict[str, int] = field(default_factory=dict)
     updater: dict[str, int] = field(default_factory=dict)
     readers: dict[str, set[int]] = field(default_factory=dict)
+    writers: dict[str, set[int]] = field(default_factory=dict)
     costs: dict[int, float] = field(default_factory=dict)
+    order: Precedence = field(init=False)
 
     def __post_init__(self) -> None:
         """Indexes the groups."""
         for key, group in self.groups.items():
             self._index(key, group)
+        positions = {key: group.position for key, group in self.groups.items()}
+        self.order = Precedence(positions, self.consumers)
 
     def _index(self, key: int, group: Group) -> None:
         for name in group.writes:
             self.writer[name] = key
+            self.writers.setdefault(name, set()).add(key)
         for name in group.updates.values():
             self.updater[name] = key
         for name in group.reads:
@@ -78,16 +82,30 @@ class FusionState:
 
     def merge(self, first: int, second: int, key: int, fused: Group) -> None:
         """Replaces two groups by a fused one."""
+        self.order.merge(first, second, key)
         for old in (first, second):
-            for name in self.groups.pop(old).reads:
+            gone = self.groups.pop(old)
+            for name in gone.reads:
                 self.readers[name].discard(old)
+            for name in gone.writes:
+                self.writers[name].discard(old)
         self.groups[key] = fused
         self._index(key, fused)
 
     @property
-    def scheduler(self) -> Scheduler:
-        """The same as the scheduler's other choices see it."""
-        return Scheduler(self.graph, self.hints, self.machine)
+    def graph(self) -> LoopGraph:
+        """The graph whose operations the groups are."""
+        return self.scheduler.graph
+
+    @property
+    def hints(self) -> Hints:
+        """Example sizes."""
+        return self.scheduler.hints
+
+    @property
+    def machine(self) -> Machine:
+        """What the groups are fused for."""
+        return self.scheduler.machine
 
     def cost(self, key: int) -> float:
         """Vector instructions of a group's kernel."""
@@ -118,29 +136,18 @@ class FusionState:
         for buffer in mine.writes:
             found |= self.readers.get(buffer, set())
             if buffer in self.many_writers:
-                found |= {k for k, g in self.groups.items() if self._rewrites(g, mine, buffer)}
+                later = (k for k in self.writers[buffer] if self._follows(k, mine))
+                found.update(later)
         found |= {self.updater[buffer] for buffer in mine.reads if buffer in self.updater}
         found.discard(key)
         return found
 
-    @staticmethod
-    def _rewrites(later: Group, earlier: Group, buffer: str) -> bool:
-        return buffer in later.writes and later.position > earlier.position
+    def _follows(self, key: int, earlier: Group) -> bool:
+        return self.groups[key].position > earlier.position
 
     def reaches(self, start: int, goal: int) -> bool:
         """True when `goal` follows from `start` through at least one other group."""
-        seen: set[int] = set()
-        stack = [k for k in self.consumers(start) if k != goal]
-        while stack:
-            key = stack.pop()
-            if key in seen:
-                continue
-            seen.add(key)
-            after = self.consumers(key)
-            if goal in after:
-                return True
-            stack.extend(after)
-        return False
+        return self.order.reaches(start, goal)
 
 
 def can_fuse(state: FusionState, first: int, second: int) -> Verdict:

@@ -16,7 +16,7 @@ from aot.schedule.conflicts import in_order, leading_free, shares_of
 from aot.schedule.groups import Group, with_outer
 from aot.schedule.index_set_splitting import MAX_BLOCKS, split_index_sets, split_points
 from aot.schedule.merge import merge_axes, merge_outer
-from aot.schedule.scheduler import Scheduler
+from aot.schedule.scheduler import Price, Scheduler
 from aot.schedule.stages import StageDraft, drop_unread, form_stages
 from aot.schedule.strides import StridedAccess
 from aot.schedule.vectorisation import StageCost, nests_reduce, order_by_stride, stage_cost
@@ -104,7 +104,7 @@ def _choose_inner(scheduler: Scheduler, group: Group) -> tuple[Group, Strip | No
     if not group.outer:
         return group, None
     if all(n.axes == group.outer and not n.reduction for n in group.nests):
-        return _pointwise_inner(scheduler, merge_outer(scheduler.graph, group))
+        return _pointwise_inner(scheduler, merge_outer(scheduler, group))
     return _row_inner(scheduler, group)
 
 
@@ -306,7 +306,16 @@ def group_cost(scheduler: Scheduler, group: Group) -> float:
     return _best_vector(scheduler, group)[0]
 
 
-def _best_vector(scheduler: Scheduler, group: Group) -> tuple[float, Axis | None]:
+def _best_vector(scheduler: Scheduler, group: Group) -> Price:
+    """As `_priced`, once for groups that are the same."""
+    key = group.outer, group.nests
+    found = scheduler.prices.get(key)
+    if found is None:
+        found = scheduler.prices[key] = _priced(scheduler, group)
+    return found
+
+
+def _priced(scheduler: Scheduler, group: Group) -> Price:
     """The least price, and the shared axis that it is for; None: each stage has its own best.
 
     Of axes that cost the same, the one whose elements lie nearest to each other. Where each lane
@@ -372,17 +381,17 @@ def merge_stage(
     scheduler: Scheduler, outer: tuple[Axis, ...], draft: StageDraft, strip: Strip | None
 ) -> StageDraft:
     """Merges neighbouring loops of the stage; the axis in strips stays as it is."""
-    graph, nests = scheduler.graph, draft.nests
+    nests = draft.nests
     inner, reduction = draft.inner, draft.reduction
     free = tuple(a for a in inner if strip is None or a != strip.axis)
     for nest in nests:
         if nest.conflicts:
             free = tuple(axis for axis in free if axis in nest.free_axes)
-    merged = merge_axes(graph, nests, free)
+    merged = merge_axes(scheduler, nests, free)
     if merged is not None:
         nests, left = merged
         inner = (*left, *(a for a in inner if a not in free))
-    merged = merge_axes(graph, nests, reduction)
+    merged = merge_axes(scheduler, nests, reduction)
     if merged is not None:
         nests, reduction = merged
     fixed = tuple(_with_axes(n, outer, inner, reduction) for n in nests)

@@ -7,7 +7,7 @@ old value has run before; else it is a temporary until the run is over.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from aot.ir.flow import scopes_of
 from aot.ir.hints import Hints, hints_of
@@ -76,11 +76,12 @@ def _place(graph: KernelGraph, live: Mapping[str, LiveRange]) -> list[Placement]
     offsets = _offsets(live)
     ordered = sorted(live.values(), key=lambda t: (offsets[t.buffer], t.first, t.buffer))
     placements: list[Placement] = []
+    placed = _Alive()
     below: dict[str, frozenset[str]] = {}
     for item in ordered:
         size = buffer_bytes(graph.buffers[item.buffer])
-        above = _above(item, ordered[: len(placements)], offsets, below)
-        placements.append(Placement(item.buffer, size, above))
+        placements.append(Placement(item.buffer, size, _above(item, placed, below)))
+        placed.add(item)
     return placements
 
 
@@ -167,6 +168,7 @@ def _in_place(
     `given`: pairs that hold anyway.
     """
     chosen = dict(given)
+    taken = set(chosen.values())
     for position, kernel in zip(timeline(graph).kernels, graph.kernels, strict=True):
         if not isinstance(kernel, NestKernel | TemplateKernel):
             continue
@@ -177,12 +179,9 @@ def _in_place(
             for operand in kernel.reads:
                 other = live.get(operand)
                 dying = other is not None and other.last == position and other.first < position
-                if (
-                    dying
-                    and operand not in chosen.values()
-                    and _may_replace(graph, kernel, result, operand)
-                ):
+                if dying and operand not in taken and _may_replace(graph, kernel, result, operand):
                     chosen[result] = operand
+                    taken.add(operand)
                     break
     return chosen
 
@@ -291,21 +290,40 @@ def _merge_live_ranges(
     return merged
 
 
-def _overlap(a: LiveRange, b: LiveRange) -> bool:
-    return a.first <= b.last and b.first <= a.last
+@dataclass
+class _Alive:
+    """Live ranges that have been added, by the events when they begin and when they are alive."""
+
+    items: list[LiveRange] = field(default_factory=list)
+    begun: dict[int, list[int]] = field(default_factory=dict)
+    alive: dict[int, list[int]] = field(default_factory=dict)
+
+    def add(self, item: LiveRange) -> None:
+        """One more."""
+        number = len(self.items)
+        self.items.append(item)
+        self.begun.setdefault(item.first, []).append(number)
+        for event in range(item.first, item.last + 1):
+            self.alive.setdefault(event, []).append(number)
+
+    def beside(self, item: LiveRange) -> list[LiveRange]:
+        """Those that are alive at an event when the item is, in the order in which they came."""
+        found = set(self.alive.get(item.first, ()))
+        for event in range(item.first + 1, item.last + 1):
+            found.update(self.begun.get(event, ()))
+        return [self.items[number] for number in sorted(found)]
 
 
 def _offsets(live: Mapping[str, LiveRange]) -> dict[str, int]:
     """Best-fit offsets at the hint sizes: large buffers first, each into the tightest hole."""
     offsets: dict[str, int] = {}
+    placed = _Alive()
     for item in sorted(live.values(), key=lambda t: (-t.size, t.first, t.buffer)):
-        size = _aligned(item.size)
         taken = sorted(
-            (offsets[o.buffer], offsets[o.buffer] + _aligned(o.size))
-            for o in live.values()
-            if o.buffer in offsets and _overlap(o, item)
+            (offsets[o.buffer], offsets[o.buffer] + _aligned(o.size)) for o in placed.beside(item)
         )
-        offsets[item.buffer] = _tightest_hole(taken, size)
+        offsets[item.buffer] = _tightest_hole(taken, _aligned(item.size))
+        placed.add(item)
     return offsets
 
 
@@ -324,14 +342,9 @@ def _tightest_hole(taken: list[tuple[int, int]], size: int) -> int:
     return best[1] if best is not None else end
 
 
-def _above(
-    item: LiveRange,
-    placed: list[LiveRange],
-    offsets: Mapping[str, int],
-    below: dict[str, frozenset[str]],
-) -> tuple[str, ...]:
+def _above(item: LiveRange, placed: _Alive, below: dict[str, frozenset[str]]) -> tuple[str, ...]:
     """Earlier placed buffers alive together with `item`, without those implied by others."""
-    beneath = [o for o in placed if _overlap(o, item)]
+    beneath = placed.beside(item)
     implied = frozenset[str]().union(*(below[o.buffer] for o in beneath))
     direct = tuple(o.buffer for o in beneath if o.buffer not in implied)
     below[item.buffer] = implied.union(o.buffer for o in beneath)

@@ -4,25 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from aot.ir.loops import LoopGraph
 from aot.ir.nests import Axis, LoopNest
 from aot.ir.rewrite import substitute_axes
 from aot.ir.scalar import postorder
 from aot.schedule.groups import Group
-from aot.schedule.strides import StridedAccess, adjacent, strided_accesses, symbols_as_values
+from aot.schedule.scheduler import Scheduler
+from aot.schedule.strides import StridedAccess, adjacent, symbols_as_values
 from aot.symbolic import Expr, FloorDiv, Modulo, Symbol, product, var
 
 
-def merge_outer(graph: LoopGraph, group: Group) -> Group:
+def merge_outer(scheduler: Scheduler, group: Group) -> Group:
     """The group with mergeable neighbours among its outer axes merged."""
     if group.template is not None or not group.nests:
         return group
-    merged = merge_axes(graph, group.nests, group.outer)
+    merged = merge_axes(scheduler, group.nests, group.outer)
     return group if merged is None else Group(group.position, merged[1], merged[0])
 
 
 def merge_axes(
-    graph: LoopGraph, nests: tuple[LoopNest, ...], axes: Sequence[Axis]
+    scheduler: Scheduler, nests: tuple[LoopNest, ...], axes: Sequence[Axis]
 ) -> tuple[tuple[LoopNest, ...], tuple[Axis, ...]] | None:
     """Merges neighbours among `axes` (of every nest) while possible; None when nothing merges.
 
@@ -30,7 +30,7 @@ def merge_axes(
     ordered so that the outermost moves farthest.
     """
     fixed = frozenset[Symbol]().union(*(_fixed(n) for n in nests))
-    moves = [m for n in nests for m in strided_accesses(graph, n)]
+    moves = [m for n in nests for m in scheduler.moves(n)]
     left = list(axes)
     changed = False
     while True:
@@ -41,7 +41,7 @@ def merge_axes(
         nests = tuple(_merge(n, a, b) for n in nests)
         whole = merged_axis(a, b)
         left = [whole if x == a else x for x in left if x != b]
-        moves = [m for n in nests for m in strided_accesses(graph, n)]
+        moves = [m for n in nests for m in scheduler.moves(n)]
         changed = True
     return (nests, tuple(left)) if changed else None
 

@@ -45,9 +45,12 @@ def _sizes(graph: KernelGraph, hints: Hints) -> dict[str, int]:
 def _greedy(graph: KernelGraph, usage: Usage, sizes: dict[str, int]) -> list[int]:
     """Always the ready kernel that leaves least memory in use; the earliest of equals."""
     waiting = [set(p) for p in usage.producers]
+    users: dict[int, list[int]] = {}
+    for position, needs in enumerate(waiting):
+        for need in needs:
+            users.setdefault(need, []).append(position)
     left = {name: len(usage.readers.get(name, ())) for name in sizes}
     order: list[int] = []
-    done: set[int] = set()
 
     def growth(position: int) -> int:
         kernel = graph.kernels[position]
@@ -55,14 +58,23 @@ def _greedy(graph: KernelGraph, usage: Usage, sizes: dict[str, int]) -> list[int
         freed = sum(sizes[name] for name in kernel.reads if left.get(name) == 1)
         return made - freed
 
-    while len(order) < len(waiting):
-        ready = [k for k, needs in enumerate(waiting) if k not in done and needs <= done]
-        chosen = min(ready, key=lambda k: (growth(k), k))
+    ready = {k: growth(k) for k, needs in enumerate(waiting) if not needs}
+    while ready:
+        chosen = min(ready, key=lambda k: (ready[k], k))
+        del ready[chosen]
+        order.append(chosen)
+        last: list[str] = []
         for name in graph.kernels[chosen].reads:
             if name in left:
                 left[name] -= 1
-        done.add(chosen)
-        order.append(chosen)
+                last += [name] if left[name] == 1 else []
+        # Who alone is left to read a buffer now frees it.
+        grown = {k for name in last for k in usage.readers[name] if k in ready}
+        for user in users.get(chosen, ()):
+            waiting[user].discard(chosen)
+            if not waiting[user]:
+                grown.add(user)
+        ready.update({k: growth(k) for k in grown})
     return order
 
 
@@ -72,10 +84,17 @@ def _peak(graph: KernelGraph, usage: Usage, sizes: dict[str, int], order: Sequen
     last = {
         name: max((place[k] for k in usage.readers.get(name, ())), default=-1) for name in sizes
     }
+    dying: dict[int, list[str]] = {}
     live: set[str] = set()
-    peak = 0
+    held = peak = 0
     for n, position in enumerate(order):
-        live.update(name for name in graph.kernels[position].writes if name in sizes)
-        peak = max(peak, sum(sizes[name] for name in live))
-        live = {name for name in live if last[name] > n}
+        for name in graph.kernels[position].writes:
+            if name in sizes and name not in live:
+                live.add(name)
+                held += sizes[name]
+                dying.setdefault(max(n, last[name]), []).append(name)
+        peak = max(peak, held)
+        for name in dying.pop(n, ()):
+            live.remove(name)
+            held -= sizes[name]
     return peak

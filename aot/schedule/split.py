@@ -504,7 +504,7 @@ def _partials(reduces: list[Node]) -> list[Node]:
     return list(dict.fromkeys(both))
 
 
-def _inside_reductions(nest: LoopNest) -> list[Node]:
+def _inside_reductions(nest: LoopNest) -> tuple[Node, ...]:
     roots = [n.args[0] for n in postorder(nest.roots) if n.op == "reduce"]
     return postorder(roots)
 

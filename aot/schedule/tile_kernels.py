@@ -32,7 +32,6 @@ from aot.schedule.matching import invert
 from aot.schedule.merge import merge_outer
 from aot.schedule.scheduler import Scheduler
 from aot.schedule.stages import StageDraft, drop_unread, form_stages
-from aot.schedule.strides import strided_accesses
 from aot.schedule.vectorisation import order_by_stride
 from aot.symbolic import Expr, Symbol, substitute, var
 
@@ -49,7 +48,7 @@ def build_tile_kernel(
         # Nothing is reduced: the inner loops are as parallel as the outer ones.
         group = replace(group, outer=(*group.outer, *live[0].inner))
     if _is_pointwise(group):
-        group = merge_outer(graph, group)
+        group = merge_outer(scheduler, group)
         drafts: tuple[StageDraft, ...] = (StageDraft((), (), group.nests),)
     else:
         drafts = live
@@ -76,7 +75,7 @@ def _is_pointwise(group: Group) -> bool:
 def _ordered(
     scheduler: Scheduler, nests: tuple[LoopNest, ...], axes: tuple[Axis, ...]
 ) -> list[Axis]:
-    moves = [m for n in nests for m in strided_accesses(scheduler.graph, n)]
+    moves = [m for n in nests for m in scheduler.moves(n)]
     stores = [m for m in moves if m.store]
     # Where values decide how far a loop moves in what is stored, its loads tell.
     told = all(m.stride(axis.symbol) is not None for m in stores for axis in axes)
@@ -87,7 +86,7 @@ def _stage(
     scheduler: Scheduler, before: tuple[Axis, ...], outer: tuple[Axis, ...], draft: StageDraft
 ) -> Stage:
     draft = merge_stage(scheduler, before, draft, None)
-    moves = [m for n in draft.nests for m in strided_accesses(scheduler.graph, n)]
+    moves = [m for n in draft.nests for m in scheduler.moves(n)]
     order = tuple(order_by_stride(scheduler.hints, moves, draft.domain))
     nests = tuple(_reordered(n, len(before), outer) for n in draft.nests)
     return Stage(draft.inner, draft.reduction, order, None, nests)

@@ -14,7 +14,7 @@ from aot.ir.nests import Axis, LoopNest
 from aot.ir.scalar import Node, postorder
 from aot.schedule.scheduler import Scheduler
 from aot.schedule.stages import StageDraft
-from aot.schedule.strides import StridedAccess, strided_accesses, symbols_as_values
+from aot.schedule.strides import StridedAccess, symbols_as_values
 from aot.symbolic import Expr, Symbol
 
 
@@ -95,9 +95,7 @@ class StageCost:
 
 def stage_cost(scheduler: Scheduler, outer: tuple[Axis, ...], stage: StageDraft) -> StageCost:
     """The cost model of one stage inside those outer loops."""
-    moves = tuple(
-        dict.fromkeys(m for n in stage.nests for m in strided_accesses(scheduler.graph, n))
-    )
+    moves = tuple(dict.fromkeys(m for n in stage.nests for m in scheduler.moves(n)))
     everywhere = [r for n in stage.nests for r in _per_point(n)]
     whole = body_weight([r for n in stage.nests for r in n.roots])
     inside = body_weight(everywhere)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 
 import sympy
 
@@ -33,6 +34,7 @@ def depends_on(expr: Expr, symbols: Sequence[Symbol]) -> bool:
     return any(s in free for s in symbols)
 
 
+@lru_cache(maxsize=1 << 14)  # every loop of a kernel is tried on the same accesses
 def coefficient_of(expr: Expr, symbol: Symbol) -> Expr | None:
     """C when `expr == c * symbol + rest` with neither part using `symbol` again; else None.
 

@@ -75,12 +75,12 @@ def check_groups(
     graph: LoopGraph, fused: Sequence[Group], sizes: Mapping[str, int] | None = None
 ) -> KernelGraph:
     """The groups' kernels, which compute what the graph does."""
-    kernels = build_kernels(graph, fused, DEVICE)
+    kernels = build_kernels(scheduler(graph), fused)
     check_same(graph, kernels, sizes, tolerance=1e-4)
     return kernels
 
 
 def check_kernels(graph: LoopGraph, kernels: Sequence[FusedKernel]) -> None:
     """The kernels compute what the graph does."""
-    whole = build_kernels(graph, groups(graph), DEVICE)
+    whole = build_kernels(scheduler(graph), groups(graph))
     check_same(graph, replace(whole, kernels=tuple(kernels)), tolerance=1e-4)

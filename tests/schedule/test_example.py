@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from aot.ir.hints import hints_of
 from aot.ir.loops import LoopGraph
 from aot.ir.printer import op_lines, print_kernel
 from aot.lowering.builder import GraphBuilder, Tensor
@@ -15,6 +14,7 @@ from aot.schedule.fusion import fuse, initial_groups
 from aot.schedule.legality import FusionState, can_fuse
 from tests.conftest import GoldenCheck
 from tests.schedule.graphs import DEVICE, binary_op, make_graph, reduce_op, run_passes
+from tests.schedule.steps import scheduler
 
 
 def _add_sum(_: GraphBuilder, a: Tensor, b: Tensor) -> Sequence[Tensor]:
@@ -28,7 +28,7 @@ def _graph() -> LoopGraph:
 def _steps(graph: LoopGraph) -> str:
     """Nests, groups, readers, the verdict and the kernel, as text."""
     groups = initial_groups(graph)
-    state = FusionState(graph, hints_of(graph.dims), dict(enumerate(groups)), frozenset(), DEVICE)
+    state = FusionState(scheduler(graph), dict(enumerate(groups)), frozenset())
     lines = ["nests"]
     lines += [f"  {line}" for op in graph.ops for line in op_lines(op)]
     lines.append("groups")

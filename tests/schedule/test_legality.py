@@ -15,6 +15,7 @@ from aot.ir.templates import Matmul, MatmulSupport, Scan, Support
 from aot.lowering.builder import GraphBuilder, Tensor
 from aot.schedule import legality
 from aot.schedule.legality import FusionState, Verdict, can_fuse
+from aot.schedule.scheduler import Scheduler
 from aot.symbolic import as_expr
 from tests.schedule.graphs import (
     DEVICE,
@@ -28,7 +29,7 @@ from tests.schedule.graphs import (
     transpose,
     unary_op,
 )
-from tests.schedule.steps import check_groups, groups, laid
+from tests.schedule.steps import check_groups, groups, laid, scheduler
 
 PROLOGUES = replace(DEVICE, templates=(MatmulSupport(Matmul), Support(Scan, takes_producer=True)))
 
@@ -36,7 +37,7 @@ PROLOGUES = replace(DEVICE, templates=(MatmulSupport(Matmul), Support(Scan, take
 def state_of(graph: LoopGraph, machine: Machine = DEVICE, many: Sequence[str] = ()) -> FusionState:
     """All operations of the graph, a group each."""
     parts = dict(enumerate(groups(graph)))
-    return FusionState(graph, hints_of(graph.dims), parts, frozenset(many), machine)
+    return FusionState(Scheduler(graph, hints_of(graph.dims), machine), parts, frozenset(many))
 
 
 def judged(
@@ -133,9 +134,8 @@ def test_what_is_updated_in_place_stays_between_its_readers() -> None:
     (store,) = nest.stores
     part = Store(store.buffer, store.index, store.value, base="buf2")
     updating = replace(third, nests=(replace(nest, stores=(part,)),))
-    state = FusionState(
-        graph, hints_of(()), {0: first, 1: second, 2: updating}, frozenset(), DEVICE
-    )
+    parts = {0: first, 1: second, 2: updating}
+    state = FusionState(scheduler(graph), parts, frozenset())
     assert updating.updates == {store.buffer: "buf2"}
     assert can_fuse(state, 1, 2).reason == "buf2 is updated in place, between its readers"
     assert 2 in state.consumers(1)  # after all that read the base

@@ -9,13 +9,13 @@ from aot.ir.scalar import cast, index_value, reduce_
 from aot.lowering.builder import GraphBuilder, Tensor
 from aot.schedule.merge import merge_axes, merge_outer, merged_axis
 from tests.schedule.graphs import BATCH, S0, Body, binary_op, pointwise, transpose, unary_op
-from tests.schedule.steps import check_ops, groups, laid
+from tests.schedule.steps import check_ops, groups, laid, scheduler
 
 
 def test_a_dense_walk_is_one_loop() -> None:
     graph = laid(lambda _, x: [unary_op("exp", x)], {"x": (2, 3, 4)})
     (group,) = groups(graph)
-    merged = merge_outer(graph, group)
+    merged = merge_outer(scheduler(graph), group)
     assert [int(a.extent) for a in merged.outer] == [24]
     assert merged.nests[0].axes == merged.outer
     check_ops(graph, merged.ops)
@@ -24,7 +24,7 @@ def test_a_dense_walk_is_one_loop() -> None:
 def test_sizes_that_vary_are_no_hindrance() -> None:
     graph = laid(lambda _, x: [unary_op("exp", x)], {"x": (S0, 6)}, dims=(BATCH,))
     (group,) = groups(graph)
-    merged = merge_outer(graph, group)
+    merged = merge_outer(scheduler(graph), group)
     assert [a.extent for a in merged.outer] == [6 * S0]
     for size in (0, 1, 5):
         check_ops(graph, merged.ops, {"s0": size})
@@ -36,7 +36,7 @@ def test_a_broadcast_operand_keeps_its_loop_apart() -> None:
 
     graph = laid(body, {"x": (2, 3, 4), "y": (4,)})
     (group,) = groups(graph)
-    merged = merge_outer(graph, group)
+    merged = merge_outer(scheduler(graph), group)
     assert [int(a.extent) for a in merged.outer] == [6, 4]
     check_ops(graph, merged.ops)
 
@@ -44,7 +44,7 @@ def test_a_broadcast_operand_keeps_its_loop_apart() -> None:
 def test_a_transposing_nest_stays() -> None:
     graph = laid(lambda _, x: [transpose(x, 0, 1)], {"x": (4, 6)})
     (group,) = groups(graph)
-    assert merge_outer(graph, group) is group
+    assert merge_outer(scheduler(graph), group) is group
 
 
 def test_a_variable_that_the_body_computes_with_stays() -> None:
@@ -56,7 +56,7 @@ def test_a_variable_that_the_body_computes_with_stays() -> None:
 
     graph = laid(body, {"x": (4, 6)})
     for group in groups(graph):
-        assert merge_outer(graph, group) is group
+        assert merge_outer(scheduler(graph), group) is group
 
 
 def _rows(dtype: DType, kind: str) -> Body:
@@ -73,7 +73,7 @@ def test_loops_of_a_reduction_merge_among_themselves() -> None:
     graph = laid(_rows(FLOAT32, "sum"), {"x": (5, 3, 4)})
     (group,) = groups(graph)
     (nest,) = group.nests
-    found = merge_axes(graph, group.nests, nest.reduction)
+    found = merge_axes(scheduler(graph), group.nests, nest.reduction)
     assert found is not None
     (merged,), (axis,) = found
     assert axis == merged_axis(*nest.reduction) and int(axis.extent) == 12
@@ -84,4 +84,4 @@ def test_loops_of_a_reduction_merge_among_themselves() -> None:
 def test_loops_in_which_a_position_is_counted_stay() -> None:
     graph = laid(_rows(INT64, "argmax"), {"x": (5, 3, 4)})
     (group,) = groups(graph)
-    assert merge_axes(graph, group.nests, group.nests[0].reduction) is None
+    assert merge_axes(scheduler(graph), group.nests, group.nests[0].reduction) is None
