@@ -29,6 +29,7 @@ from aot.frontend.sizes import (
     holds,
     multiples_in,
     open_relations,
+    ranges_of,
     read_guards,
     rescale,
     tensor_type,
@@ -65,7 +66,13 @@ def read_inputs(context: Context, names: Sequence[str]) -> tuple[Parameter, ...]
         elif spec.kind is InputKind.TOKEN:
             context.bindings.bind(node.name, None)
         else:
-            raise ExportError(f"the model uses {spec.kind.name} {spec.target}, not supported")
+            kind = type(program.constants.get(str(spec.target))).__name__
+            raise ExportError(
+                f"the model holds a {kind} of its own, which packages cannot hold",
+                advice="Random numbers come from the run's own generator: leave `generator` out."
+                if kind == "Generator"
+                else "Keep its numbers in tensors: buffers, or inputs.",
+            )
     return tuple(parameters_of(program.call_spec.in_spec, leaves, names))
 
 
@@ -162,7 +169,7 @@ def settle_sizes(
             sizes.count_in(multiples)
             dims = rescale(dims, multiples)
             relations = settling.relations(dims, decisions)
-        sizes.assume(traced_ranges(dims, multiples))
+        sizes.assume(traced_ranges(dims, multiples), ranges_of(dims))
         settling.shapes()
     except ValueError as error:
         raise DynamicShapeError(f"cannot use a dynamic size: {error}") from error
