@@ -290,7 +290,7 @@ def _exported(
             given as plain,
         ):
             record = export_below_autograd if learnt.derivatives else export_above_autograd
-            program = record(source.module, *plain, dynamic_shapes)
+            program = record(source.module, plain[0], plain[1], dynamic_shapes)
         settle(program)
         return program, replace(learnt, sizes=decisions())
 

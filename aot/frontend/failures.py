@@ -186,13 +186,7 @@ def _wrong_with_what_is_given(
         return _without_counterpart(source, *odd)
     other = next((n for n, t in _inputs(source, names) if t.layout is not torch.strided), "")
     if other:
-        return ExportError(
-            f"the input {other} is no plain tensor (a nested or sparse one), which a package "
-            "cannot hold",
-            where=where,
-            advice="Give its parts as tensors: padded values and lengths, values and offsets, or "
-            "values and indices.",
-        )
+        return not_plain(other, where)
     meta = next((n for n, t in _weights(source.module) if t.is_meta), "")
     if meta:
         return ExportError(
@@ -201,6 +195,17 @@ def _wrong_with_what_is_given(
             advice="Load the weights before packaging: load_state_dict(…, assign=True).",
         )
     return None
+
+
+def not_plain(name: str, where: str = "") -> ExportError:
+    """Of an input that is a nested or sparse tensor."""
+    return ExportError(
+        f"the input {name} is no plain tensor (a nested or sparse one), which a package cannot "
+        "hold",
+        where=where,
+        advice="Give its parts as tensors: padded values and lengths, values and offsets, or "
+        "values and indices.",
+    )
 
 
 _NOT_IN_RANGE = " not in range ["

@@ -16,6 +16,7 @@ from aot.errors import DynamicShapeError, ExportError
 from aot.frontend.asked_ranges import Range, check_bounds, check_example, check_relations
 from aot.frontend.capture import Captured
 from aot.frontend.context import Context
+from aot.frontend.failures import not_plain
 from aot.frontend.labels import InputAxis, label_of, wanted_sizes
 from aot.frontend.open_dims import TRACED, is_bounded, least_size
 from aot.frontend.operator_decisions import decisions_of
@@ -90,6 +91,8 @@ def _read_input(context: Context, node: torch.fx.Node) -> Tree:
     if not isinstance(value, torch.Tensor):
         context.bindings.bind(node.name, value)
         return Tree("constant", value.name if isinstance(value, Enum) else value)
+    if value.layout is not torch.strided:
+        raise not_plain(node.name)
     if dtype_of(value.dtype) is None:
         raise ExportError(
             f"the input {node.name} has the element type {value.dtype}",

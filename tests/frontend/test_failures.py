@@ -1,6 +1,7 @@
 """Why a model cannot be traced: each cause has its own sentence and its own way out."""
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -100,18 +101,17 @@ def test_what_a_model_prints_while_it_is_traced_is_shown(
     assert capfd.readouterr().err.splitlines().count("traced") >= 1
 
 
-@pytest.mark.parametrize(
-    "given",
-    [
-        torch.nested.nested_tensor([torch.ones(3, 2), torch.ones(4, 2)], layout=torch.jagged),
-        torch.ones(3, 4).to_sparse_csr(),
-    ],
-    ids=["nested", "sparse"],
-)
+def _nested() -> torch.Tensor:
+    parts = [torch.ones(3, 2), torch.ones(4, 2)]
+    made: torch.Tensor = torch.nested.nested_tensor(parts, layout=torch.jagged)
+    return made
+
+
+@pytest.mark.parametrize("make", [_nested, lambda: torch.ones(3, 4).to_sparse()])
 @pytest.mark.filterwarnings("ignore::UserWarning")
-def test_inputs_are_plain_tensors(tmp_path: Path, given: torch.Tensor) -> None:
+def test_inputs_are_plain_tensors(tmp_path: Path, make: Callable[[], torch.Tensor]) -> None:
     with pytest.raises(ExportError, match="the input args_0 is no plain tensor") as caught:
-        build(tmp_path, lambda x: x.sin(), given)
+        build(tmp_path, lambda x: x.sin(), make())
     assert "offsets" in caught.value.advice
 
 
