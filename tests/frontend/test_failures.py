@@ -118,7 +118,8 @@ def test_inputs_are_plain_tensors(tmp_path: Path, make: Callable[[], torch.Tenso
 def test_nested_tensors_inside_are_told(tmp_path: Path) -> None:
     def padded(x: torch.Tensor) -> torch.Tensor:
         parts = torch.nested.as_nested_tensor([x[:1], x[1:]], layout=torch.jagged)
-        return torch.nested.to_padded_tensor(parts, 0.0)
+        dense: torch.Tensor = torch.nested.to_padded_tensor(parts, 0.0)
+        return dense
 
     with pytest.raises(ExportError, match="tensors of a subclass, such as nested ones") as caught:
         build(tmp_path, padded, torch.ones(3, 2))
