@@ -7,11 +7,17 @@ is a loop over the slices, one after the other.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import importlib
+import inspect
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from typing import Any
+from unittest.mock import patch
 
 import torch
+from torch.utils import _pytree as pytree
 
 from aot.frontend.context import Context, GraphOps
 from aot.frontend.control import ControlCall
@@ -31,6 +37,40 @@ _NAMED = {
 
 ASSOCIATIVE_SCAN = "associative_scan"
 """Name of the operator."""
+
+_own: Any = importlib.import_module("torch._higher_order_ops.associative_scan")
+"""torch's module; its package has the function by the same name."""
+
+
+def _open_scan(
+    taken_apart: Callable[..., Any],
+    operator: Callable[..., Any],
+    leaves: Sequence[torch.Tensor],
+    dim: int = 0,
+    additional_inputs: tuple[Any, ...] = (),
+) -> Any:
+    """torch's scan in its mode "generic", of open length the operator: it halves known lengths.
+
+    `operator` is of many slices at once, made by `torch.vmap` of what joins two of them.
+    """
+    of_many: Any = getattr(operator, "keywords", {}).get("combine_fn")
+    of_two = inspect.getclosurevars(of_many).nonlocals.get("func") if of_many else None
+    count: Any = leaves[0].shape[0]
+    if dim or of_two is None or isinstance(count, int):
+        return taken_apart(operator, leaves, dim, additional_inputs)
+
+    def joined(*slices: torch.Tensor) -> list[torch.Tensor]:
+        return pytree.tree_leaves(operator(*slices, combine_fn=of_two))
+
+    return _own.associative_scan_op(joined, leaves, additional_inputs)
+
+
+@contextmanager
+def open_scans() -> Iterator[None]:
+    """Inside of it, scans of open lengths stay scans, whatever mode the model asks for."""
+    ours = partial(_open_scan, _own.generic_associative_scan)
+    with patch.object(_own, "generic_associative_scan", ours):
+        yield
 
 
 def read_associative_scan(context: Context, call: ControlCall) -> tuple[ValueRef, ...]:

@@ -20,12 +20,18 @@ from torch.utils import _pytree as pytree
 
 from aot.errors import AotError, DynamicShapeError, InputMismatch, ModelFileError
 from aot.frontend.aliases import merge_aliases
+from aot.frontend.associative import open_scans
 from aot.frontend.collected import collected_once
 from aot.frontend.composites import Traceable
 from aot.frontend.computed_sizes import SmallSizes, computed_sizes
 from aot.frontend.conversions import settled_modules
 from aot.frontend.decisions import Demands, asserted, checks_of, of_example
 from aot.frontend.decompose import decomposition_table
+from aot.frontend.derivatives import (
+    export_above_autograd,
+    export_below_autograd,
+    takes_derivatives,
+)
 from aot.frontend.failures import (
     depends_on_values,
     export_error,
@@ -70,6 +76,7 @@ class Captured:
         tf32: As `TensorGraph.tf32`: what torch's settings allowed at the time.
         decided: Decisions on values that are those of the example: what runs that decide
             otherwise are told.
+        derivatives: Whether forward takes derivatives, which callers without gradients turn off.
     """
 
     name: str
@@ -84,6 +91,7 @@ class Captured:
     root: Path | None
     tf32: tuple[str, ...] = ()
     decided: tuple[str, ...] = ()
+    derivatives: bool = False
 
 
 def capture_file(
@@ -178,6 +186,7 @@ class _Learnt:
         failing: Turns of its loops that no run may make, and what the model raises in them.
         sizes: Its decisions on sizes.
         larger: Sizes of the example that computed ones made too small -> what they are traced with.
+        derivatives: Whether it takes some.
     """
 
     checks: Demands | None = None
@@ -186,6 +195,7 @@ class _Learnt:
     failing: Mapping[Turn, str] = field(default_factory=dict)
     sizes: tuple[SizeDecision, ...] = ()
     larger: Mapping[int, int] = field(default_factory=dict)
+    derivatives: bool = False
 
     def decided(self) -> tuple[str, ...]:
         """The decisions that are those of the example, as a run that differs is told of them."""
@@ -209,7 +219,7 @@ def _traced(
     with fixing() as fixed, computed_sizes() as small:
         try:
             found = _exported(source, names, learnt)
-        except (RuntimeError, AssertionError) as error:
+        except (RuntimeError, AssertionError, AttributeError) as error:
             failure = error
     larger = _more(learnt, small)
     if failure is None:
@@ -272,15 +282,15 @@ def _exported(
             settled_masks(),
             open_numbers(learnt.modules),
             open_math(),
+            open_scans(),
             asserted(learnt.checks or {}),
             without_graphs(),
             unasked_layouts(),
             hearing() as decisions,
             given as plain,
         ):
-            program = torch.export.export(
-                source.module, *plain, dynamic_shapes=dynamic_shapes, strict=False
-            )
+            record = export_below_autograd if learnt.derivatives else export_above_autograd
+            program = record(source.module, plain[0], plain[1], dynamic_shapes)
         settle(program)
         return program, replace(learnt, sizes=decisions())
 
@@ -299,6 +309,8 @@ def _taught(
     """What was known, and what the failure adds to it; None where that is nothing."""
     if isinstance(error, TurnFails):
         return replace(learnt, failing={**learnt.failing, error.turn: error.message})
+    if takes_derivatives(error):
+        return None if learnt.derivatives else replace(learnt, derivatives=True)
     module = asks_for_number(error)
     asking = [module] if module is not None else []
     if fixes_size(error):
@@ -379,6 +391,7 @@ def _decomposed(
         source.root,
         rounded_kinds(),
         learnt.decided(),
+        learnt.derivatives,
     )
 
 

@@ -367,7 +367,10 @@ def tensor_split(x: Tensor, indices_or_sections: Any, dim: int = 0) -> Any:
 
 
 def take_along_dim(x: Tensor, indices: Tensor, dim: int | None = None) -> Tensor:
-    """As torch.take_along_dim, of open sizes, which torch takes for constants."""
+    """As torch.take_along_dim, of open sizes, which torch takes for constants.
+
+    Along a dimension indices count from either end; all of them wrap around, as torch's do.
+    """
     if dim is None:
         return x.reshape(-1).gather(0, indices.reshape(-1))
     axis = dim % x.dim()
@@ -376,7 +379,7 @@ def take_along_dim(x: Tensor, indices: Tensor, dim: int | None = None) -> Tensor
     common = list(_untyped.broadcast_shapes(own, wanted))
     own, wanted = common.copy(), common
     own[axis], wanted[axis] = x.shape[axis], indices.shape[axis]
-    return x.expand(own).gather(axis, indices.expand(wanted))
+    return x.expand(own).gather(axis, indices.expand(wanted) % x.shape[axis])
 
 
 def narrow(x: Tensor, dim: int, start: Any, length: int) -> Any:

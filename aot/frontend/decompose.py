@@ -10,6 +10,7 @@ import torch
 
 from aot.frontend.complex_operators import COMPLEX
 from aot.frontend.composites import EXPORTED
+from aot.frontend.gradients import GRADIENTS
 from aot.frontend.quantized import library_operators
 from aot.frontend.windows import WINDOWS
 from aot.lowering.families import rows
@@ -233,6 +234,7 @@ OURS = {
     torch.ops.aten.scaled_dot_product_attention.default: _attention,
     **COMPLEX,
     **EXPORTED,
+    **GRADIENTS,
     **WINDOWS,
 }
 """Operators that torch does not take apart, made of those that have a lowering."""

@@ -12,12 +12,13 @@ from torch.utils import _pytree as pytree
 
 from aot.errors import InputMismatch
 from aot.frontend.capture import Captured
+from aot.frontend.derivatives import differentiating
 
 
 def eager_call(
     captured: Captured, inputs: Sequence[np.ndarray[Any, Any]], threads: int
 ) -> Callable[[], object]:
-    """A function that runs the module once on these inputs, in inference mode.
+    """A function that runs the module once on these inputs, for inference.
 
     Args:
         captured: The model.
@@ -35,7 +36,11 @@ def eager_call(
         with torch.inference_mode():
             return module(*args, **kwargs)
 
-    return call
+    def differentiated() -> object:
+        with torch.no_grad(), differentiating(module):
+            return module(*args, **kwargs)
+
+    return differentiated if captured.derivatives else call
 
 
 def arguments_of(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from io import StringIO
@@ -90,10 +90,10 @@ _CAUSES = (
         "Use operators of PyTorch, or make this part a custom operator: docs/custom-operators.md.",
     ),
     _Cause(
-        r"'Tensor' object has no attribute 'constant'|found a fake tensor in the exported program",
-        "torch.export cannot trace a transform of torch.func (vmap, grad, jacrev) with such inputs",
-        "Write what it does on the whole batch: operators take leading dimensions, and "
-        "torch.func.jvp can be traced.",
+        r"NestedTensor|NestedInt|Unable to cast NotImplemented to Tensor",
+        "the model makes tensors of a subclass, such as nested ones, which torch.export cannot "
+        "trace",
+        "Use padded tensors with a mask, or all values one after the other with their offsets.",
     ),
     _Cause(
         r"Found <class .* in output",
@@ -184,6 +184,9 @@ def _wrong_with_what_is_given(
     odd = without_counterpart(names, (*source.args, *source.kwargs.values()))
     if odd is not None:
         return _without_counterpart(source, *odd)
+    other = next((n for n, t in _inputs(source, names) if t.layout is not torch.strided), "")
+    if other:
+        return not_plain(other, where)
     meta = next((n for n, t in _weights(source.module) if t.is_meta), "")
     if meta:
         return ExportError(
@@ -194,15 +197,24 @@ def _wrong_with_what_is_given(
     return None
 
 
+def not_plain(name: str, where: str = "") -> ExportError:
+    """Of an input that is a nested or sparse tensor."""
+    return ExportError(
+        f"the input {name} is no plain tensor (a nested or sparse one), which a package cannot "
+        "hold",
+        where=where,
+        advice="Give its parts as tensors: padded values and lengths, values and offsets, or "
+        "values and indices.",
+    )
+
+
 _NOT_IN_RANGE = " not in range ["
 
 
 def _size_out_of_range(source: ModelSource, names: tuple[str, ...]) -> str:
     """Which size of the example is outside of the range that was asked for; "" for none."""
     example = source.args, source.kwargs
-    values = (*source.args, *source.kwargs.values())
-    leaves = [leaf for n, v in zip(names, values, strict=False) for leaf in named_leaves(v, n)]
-    tensors = [(path, leaf) for path, leaf in leaves if isinstance(leaf, torch.Tensor)]
+    tensors = list(_inputs(source, names))
     wanted = wanted_sizes(example, names, source.dynamic_shapes)
     for (position, axis), asked in wanted.items():
         path, tensor = tensors[position]
@@ -223,6 +235,13 @@ def _without_counterpart(source: ModelSource, path: str, kind: type[object]) -> 
         advice="Arguments are tensors, numbers, text, None, and tuples, lists, dicts and "
         "dataclasses of them: make the rest of such values in forward, or in a module around it.",
     )
+
+
+def _inputs(source: ModelSource, names: Sequence[str]) -> Iterator[tuple[str, torch.Tensor]]:
+    """The example's tensors, with their paths."""
+    for name, value in zip(names, (*source.args, *source.kwargs.values()), strict=False):
+        leaves = named_leaves(value, name)
+        yield from ((path, leaf) for path, leaf in leaves if isinstance(leaf, torch.Tensor))
 
 
 def _weights(module: torch.nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
@@ -267,11 +286,14 @@ def _about_shapes(message: str) -> bool:
     return "Constraints violated" in message or "dynamic_shapes" in message
 
 
+_UNPRINTED = ("Expected op to be '=='", "Cannot create Dim with inconsistent")
+
+
 def violates_range(error: BaseException) -> bool:
     """Whether some dimension's range is too wide for the model, and none is a constant in it."""
     text = str(error)
-    # torch fails an assertion of its own where it would print a bound that is no integer.
-    broken = isinstance(error, AssertionError) and text.startswith("Expected op to be '=='")
+    # torch fails assertions of its own where it would print a bound that is no integer, or none.
+    broken = isinstance(error, AssertionError) and text.startswith(_UNPRINTED)
     return broken or ("Constraints violated" in text and "to be a constant" not in text)
 
 

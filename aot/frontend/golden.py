@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +14,7 @@ from torch.utils import _pytree as pytree
 
 from aot.errors import AotError, InputMismatch
 from aot.frontend.capture import Captured, eval_mode
+from aot.frontend.derivatives import differentiating
 from aot.frontend.places import UserCode, first_lines, place_of_error
 from aot.frontend.weights import to_array
 
@@ -42,7 +43,14 @@ def run_eager(captured: Captured, args: tuple[Any, ...], kwargs: Mapping[str, An
     args, kwargs = _own_tensors((args, dict(kwargs)))
     inputs = tuple(array.copy() for array in flat_arrays((args, kwargs)))
     module = captured.module
-    with eval_mode(module), kept_values(captured), torch.no_grad(), UserCode(_failing(captured)):
+    gradients = differentiating(module) if captured.derivatives else nullcontext()
+    with (
+        eval_mode(module),
+        kept_values(captured),
+        torch.no_grad(),
+        gradients,
+        UserCode(_failing(captured)),
+    ):
         result = _own_tensors(module(*args, **kwargs))
     return Example(inputs, _outputs(captured, result))
 

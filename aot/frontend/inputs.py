@@ -16,6 +16,7 @@ from aot.errors import DynamicShapeError, ExportError
 from aot.frontend.asked_ranges import Range, check_bounds, check_example, check_relations
 from aot.frontend.capture import Captured
 from aot.frontend.context import Context
+from aot.frontend.failures import not_plain
 from aot.frontend.labels import InputAxis, label_of, wanted_sizes
 from aot.frontend.open_dims import TRACED, is_bounded, least_size
 from aot.frontend.operator_decisions import decisions_of
@@ -29,6 +30,7 @@ from aot.frontend.sizes import (
     holds,
     multiples_in,
     open_relations,
+    ranges_of,
     read_guards,
     rescale,
     tensor_type,
@@ -65,7 +67,13 @@ def read_inputs(context: Context, names: Sequence[str]) -> tuple[Parameter, ...]
         elif spec.kind is InputKind.TOKEN:
             context.bindings.bind(node.name, None)
         else:
-            raise ExportError(f"the model uses {spec.kind.name} {spec.target}, not supported")
+            kind = type(program.constants.get(str(spec.target))).__name__
+            raise ExportError(
+                f"the model holds a {kind} of its own, which packages cannot hold",
+                advice="Random numbers come from the run's own generator: leave `generator` out."
+                if kind == "Generator"
+                else "Keep its numbers in tensors: buffers, or inputs.",
+            )
     return tuple(parameters_of(program.call_spec.in_spec, leaves, names))
 
 
@@ -83,6 +91,8 @@ def _read_input(context: Context, node: torch.fx.Node) -> Tree:
     if not isinstance(value, torch.Tensor):
         context.bindings.bind(node.name, value)
         return Tree("constant", value.name if isinstance(value, Enum) else value)
+    if value.layout is not torch.strided:
+        raise not_plain(node.name)
     if dtype_of(value.dtype) is None:
         raise ExportError(
             f"the input {node.name} has the element type {value.dtype}",
@@ -162,7 +172,7 @@ def settle_sizes(
             sizes.count_in(multiples)
             dims = rescale(dims, multiples)
             relations = settling.relations(dims, decisions)
-        sizes.assume(traced_ranges(dims, multiples))
+        sizes.assume(traced_ranges(dims, multiples), ranges_of(dims))
         settling.shapes()
     except ValueError as error:
         raise DynamicShapeError(f"cannot use a dynamic size: {error}") from error

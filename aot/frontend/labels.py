@@ -58,7 +58,7 @@ def _spec_of(name: str, value: Any, specs: Mapping[str, Any]) -> Any:
     if base == name or not isinstance(group, (tuple, list)):
         return specs.get(name)
     of_inputs = any(isinstance(item, Mapping) for item in group)
-    if name in specs and not (of_inputs and isinstance(value, torch.Tensor)):
+    if name in specs and not (of_inputs and isinstance(value, (torch.Tensor, Mapping))):
         return group
     return group[int(number)] if int(number) < len(group) else None
 

@@ -46,18 +46,43 @@ def _is_dense(own: Callable[..., bool], sizes: Any, strides: Any) -> bool:
     return is_told
 
 
+_OVERLAPS, _UNKNOWN = 1, 2
+"""torch's answers to whether elements of a tensor share memory."""
+
+
+def _overlap(own: Callable[[Any], int], x: torch.Tensor) -> int:
+    """torch's function of a tensor, which first asks every open size whether it is above 1.
+
+    Without a stride of 0 no two elements are one; a copy into what torch does not know is allowed.
+    """
+    sizes: Sequence[Any] = x.shape
+    strides: Sequence[Any] = x.stride()
+    if all(isinstance(n, int) for n in (*sizes, *strides)):
+        return own(x)
+    repeated = [n for n, step in zip(sizes, strides, strict=True) if _is_zero(step)]
+    return _OVERLAPS if any(not isinstance(n, int) or n > 1 for n in repeated) else _UNKNOWN
+
+
+def _is_zero(step: Any) -> bool:
+    """Whether a stride is the number 0; an open one is not."""
+    return isinstance(step, int) and step == 0
+
+
 @contextmanager
 def unasked_layouts() -> Iterator[None]:
     """Inside of it, torch does not ask how few elements a result has, to say how it lies in memory.
 
-    It fixes the answer, so that `x[1:]` of 2 elements would be refused.
+    It fixes the answer, so that `x[1:]` of 2 elements would be refused, and so would be what is
+    copied into it.
     """
     asked = partial(_is_contiguous, _common.is_contiguous)
     dense = partial(_is_dense, _common._is_non_overlapping_and_dense_or_false)
+    overlap = partial(_overlap, torch._debug_has_internal_overlap)
     noted = partial(_tracer._extract_tensor_metadata, include_contiguity=False)
     with (
         patch.object(_common, "is_contiguous", asked),
         patch.object(_common, "_is_non_overlapping_and_dense_or_false", dense),
+        patch.object(torch, "_debug_has_internal_overlap", overlap),
         patch.object(_tracer, "_extract_tensor_metadata", noted),
     ):
         yield

@@ -39,6 +39,7 @@ class SizeTranslator:
     def __init__(self) -> None:
         self._renamed: dict[Symbol, Expr] = {}
         self._ranges = Ranges()
+        self._allowed = Ranges()
         self._measured: set[str] = set()
         self._known: dict[Any, Expr] = {}
 
@@ -47,13 +48,14 @@ class SizeTranslator:
         self._renamed = {dim(name): unit * dim(name) for name, unit in units.items()}
         self._known.clear()
 
-    def assume(self, ranges: Ranges) -> None:
-        """What torch assumed of the symbols when it traced.
+    def assume(self, ranges: Ranges, allowed: Ranges) -> None:
+        """What torch assumed of the symbols when it traced, and what they may be in runs.
 
         It decided by that which sizes are equal and which are 1, so max(0, 1 - s0) must be seen to
-        be 0 here too.
+        be 0 here too. But max(1, s0 // 2) stays as torch has it where s0 may be 1.
         """
         self._ranges = ranges
+        self._allowed = allowed
         self._known.clear()
 
     def measure(self, symbol: str, size: Expr) -> None:
@@ -85,8 +87,25 @@ class SizeTranslator:
             raise ValueError(f"the size {foreign} depends on the values of a tensor")
         if foreign not in self._known:
             renamed = substitute(translate(foreign, self._greatest), self._renamed)
-            self._known[foreign] = self._ranges.simplify(renamed)
+            assumed = self._ranges.simplify(renamed)
+            differs = self._differ_where_small(renamed, assumed)
+            self._known[foreign] = self._allowed.simplify(renamed) if differs else assumed
         return self._known[foreign]
+
+    def stride(self, stride: Any) -> Expr:
+        """As `expr`, by what torch assumed alone: of a single row, any stride will do."""
+        return self._ranges.simplify(self.expr(stride))
+
+    def _differ_where_small(self, exact: Expr, assumed: Expr) -> bool:
+        """Whether what follows from torch's assumptions is wrong at a size that it skips."""
+        for symbol in exact.free_symbols & self._allowed.dims.keys():
+            least, traced = (r.dims[symbol][0] for r in (self._allowed, self._ranges))
+            for size in range(least, traced):
+                at = {symbol: integer(size)}
+                sides = [self._allowed.simplify(substitute(e, at)) for e in (exact, assumed)]
+                if self._allowed.simplify(sides[0] - sides[1]) != 0:
+                    return True
+        return False
 
     def _greatest(self, foreign: Any) -> int | None:
         return self._ranges.greatest(substitute(translate(foreign), self._renamed))
@@ -102,7 +121,7 @@ class InputSizes:
 def tensor_type(value: torch.Tensor, sizes: SizeTranslator, dtype: Any) -> TensorType:
     """Shape and strides of a (fake) tensor. Raises ValueError as `SizeTranslator.expr`."""
     shape = tuple(sizes.expr(s) for s in value.shape)
-    return TensorType(dtype, shape, tuple(sizes.expr(s) for s in value.stride()))
+    return TensorType(dtype, shape, tuple(map(sizes.stride, value.stride())))
 
 
 def find_dims(

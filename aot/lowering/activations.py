@@ -74,6 +74,29 @@ def log_sigmoid_forward(call: Call, x: Tensor) -> tuple[Tensor, None]:
     return elementwise(call, (x,), x.dtype, log_sigmoid), None
 
 
+@REGISTRY.row("aten.silu_backward.default")
+def silu_backward(call: Call, grad: Tensor, x: Tensor) -> Tensor:
+    """The gradient: grad * s * (1 + x * (1 - s)), s the sigmoid of x."""
+
+    def body(g: Node, v: Node) -> Node:
+        s = e.sigmoid(v)
+        return e.mul(g, e.mul(s, e.add(e.mul(v, e.sub(1.0, s)), 1.0)))
+
+    return elementwise(call, (grad, x), x.dtype, body)
+
+
+@REGISTRY.row("aten.mish_backward.default")
+def mish_backward(call: Call, grad: Tensor, x: Tensor) -> Tensor:
+    """The gradient: grad * (t + x * s * (1 - t * t)), t the hyperbolic tangent of softplus(x)."""
+
+    def body(g: Node, v: Node) -> Node:
+        t = e.tanh(softplus(v))
+        slope = e.mul(e.mul(v, e.sigmoid(v)), e.sub(1.0, e.mul(t, t)))
+        return e.mul(g, e.add(t, slope))
+
+    return elementwise(call, (grad, x), x.dtype, body)
+
+
 @REGISTRY.row("aten.gelu.default")
 def gelu(call: Call, x: Tensor, approximate: str = "none") -> Tensor:
     """x * Phi(x), with erf ("none") or its tanh approximation."""

@@ -73,6 +73,8 @@ UNARY: dict[str, tuple[Callable[..., Any], Dtypes]] = {
     "softplus": (lambda x: F.softplus(x, 2.0, 10.0), FLOATS),
     "mish": (F.mish, FLOATS),
     "logsigmoid": (F.logsigmoid, FLOATS),
+    "silu gradient": (lambda x: torch.ops.aten.silu_backward(torch.ones_like(x), x), FLOATS),
+    "mish gradient": (lambda x: torch.ops.aten.mish_backward(torch.ones_like(x), x), FLOATS),
     "hardshrink": (F.hardshrink, FLOATS),
     "softshrink": (F.softshrink, FLOATS),
     "threshold": (lambda x: F.threshold(x, 0.1, 20), FLOATS),

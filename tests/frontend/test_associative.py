@@ -9,7 +9,7 @@ import aot_runtime
 import numpy as np
 import pytest
 import torch
-from torch._higher_order_ops.associative_scan import associative_scan_op
+from torch._higher_order_ops.associative_scan import associative_scan, associative_scan_op
 from torch.export import Dim
 
 from aot import driver
@@ -18,6 +18,7 @@ from aot.frontend.ingest import ingest
 from aot.ir.tensors import Loop, TensorGraph, TensorOp
 from aot.options import CPU_LEVELS, Target, from_environment
 from tests.calls import Calls
+from tests.conformance.executors import interpret_lowered
 from tests.settings import seeded
 
 
@@ -69,3 +70,20 @@ def test_a_number_of_slices_that_varies(tmp_path: Path) -> None:
         for k in range(n):
             expected[k] = expected[k - 1] * 0.5 + x[k] if k else x[k]
         np.testing.assert_allclose(decayed, expected, rtol=1e-6)
+
+
+def test_a_scan_that_torch_takes_apart_has_any_length() -> None:
+    def joined(
+        a: tuple[torch.Tensor, ...], b: tuple[torch.Tensor, ...]
+    ) -> tuple[torch.Tensor, ...]:
+        return a[0] * b[0], b[0] * a[1] + b[1]
+
+    def forward(x: torch.Tensor) -> Any:
+        return associative_scan(joined, (x.sigmoid(), x), 1, reverse=True, combine_mode="generic")
+
+    shapes = {"args": ({1: Dim("n", min=1, max=9)},)}
+    made = capture_module(Calls(forward), (torch.ones(3, 5),), dynamic_shapes=shapes)
+    for n in (1, 2, 9):
+        x = torch.linspace(-1, 1, 3 * n).reshape(3, n)
+        for ours, eager in zip(interpret_lowered(made, (x,)), forward(x), strict=True):
+            np.testing.assert_allclose(ours, eager, 1e-5, 1e-6)

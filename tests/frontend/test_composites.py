@@ -167,6 +167,7 @@ def test_a_quotient_of_sizes_is_a_size() -> None:
         (lambda x: x[1:].cumsum(0), 2),
         (lambda x: torch.take_along_dim(x.expand(2, -1), x.long().flip(0)[None] // 2, 1), 1),
         (lambda x: torch.take_along_dim(x, x.long().flip(0)), 1),
+        (lambda x: torch.take_along_dim(x[None], -1 - x.long().flip(0)[None] // 2, 1), 1),
         (lambda x: F.interpolate(x.expand(1, 2, 3, -1), scale_factor=2, mode="area"), 1),
     ],
 )

@@ -1,6 +1,7 @@
 """Why a model cannot be traced: each cause has its own sentence and its own way out."""
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -98,3 +99,37 @@ def test_what_a_model_prints_while_it_is_traced_is_shown(
     with pytest.raises(ExportError):
         build(tmp_path, talks, X)
     assert capfd.readouterr().err.splitlines().count("traced") >= 1
+
+
+def _nested() -> torch.Tensor:
+    parts = [torch.ones(3, 2), torch.ones(4, 2)]
+    made: torch.Tensor = torch.nested.nested_tensor(parts, layout=torch.jagged)
+    return made
+
+
+@pytest.mark.parametrize("make", [_nested, lambda: torch.ones(3, 4).to_sparse()])
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_inputs_are_plain_tensors(tmp_path: Path, make: Callable[[], torch.Tensor]) -> None:
+    with pytest.raises(ExportError, match="the input args_0 is no plain tensor") as caught:
+        build(tmp_path, lambda x: x.sin(), make())
+    assert "offsets" in caught.value.advice
+
+
+def test_nested_tensors_inside_are_told(tmp_path: Path) -> None:
+    def padded(x: torch.Tensor) -> torch.Tensor:
+        parts = torch.nested.as_nested_tensor([x[:1], x[1:]], layout=torch.jagged)
+        dense: torch.Tensor = torch.nested.to_padded_tensor(parts, 0.0)
+        return dense
+
+    with pytest.raises(ExportError, match="tensors of a subclass, such as nested ones") as caught:
+        build(tmp_path, padded, torch.ones(3, 2))
+    assert "mask" in caught.value.advice
+
+
+def test_a_generator_of_its_own_is_told(tmp_path: Path) -> None:
+    def drawn(x: torch.Tensor) -> torch.Tensor:
+        return x + torch.rand(3, generator=torch.Generator().manual_seed(1))
+
+    with pytest.raises(ExportError, match="holds a Generator of its own") as caught:
+        build(tmp_path, drawn, X)
+    assert "generator" in caught.value.advice

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 import torch
 from torch import _prims_common
 from torch.export import Dim
 
+from aot.errors import AotError
 from aot.frontend.capture import capture_module
 from aot.frontend.ingest import ingest
 from aot.frontend.open_dims import as_hints, is_bounded, least_size, traceable, unasked_layouts
@@ -83,3 +86,74 @@ def test_a_result_of_few_elements_is_not_asked_for_its_layout() -> None:
     captured = capture_module(model, (torch.arange(4.0),), dynamic_shapes=spec)
     (found,) = interpret_lowered(captured, (torch.tensor([1.0, 5.0]),))
     np.testing.assert_array_equal(found, [4.0])
+
+
+def _moved(x: torch.Tensor) -> torch.Tensor:
+    y = torch.zeros_like(x)
+    y[:, 1:] = x[:, :-1]
+    y[:, 0] = 2
+    return y
+
+
+def _added(x: torch.Tensor) -> torch.Tensor:
+    y = x.clone()
+    y[:, 1:] += 1
+    y[:, :-1].copy_(y[:, 1:] * 2)
+    return y
+
+
+@pytest.mark.parametrize("write", [_moved, _added])
+def test_what_is_copied_into_a_part_bounds_no_size(
+    write: Callable[[torch.Tensor], torch.Tensor],
+) -> None:
+    spec = {"args": ({1: Dim("n", min=1, max=9)},)}
+    captured = capture_module(Calls(write), (torch.randn(2, 5),), dynamic_shapes=spec)
+    assert [(d.minimum, d.maximum) for d in ingest(captured)[0].dims] == [(1, 9)]
+    for n in (1, 2, 3, 9):
+        x = torch.arange(2.0 * n).reshape(2, n)
+        np.testing.assert_array_equal(interpret_lowered(captured, (x,))[0], write(x))
+
+
+def test_a_copy_into_repeated_elements_is_refused_at_open_sizes_too() -> None:
+    spec = {"args": ({0: Dim("n", min=2, max=9)},)}
+    repeated = Calls(lambda x: torch.zeros(1).expand(x.shape[0]).copy_(x))
+    with pytest.raises(AotError, match="the model itself fails"):
+        capture_module(repeated, (torch.randn(5),), dynamic_shapes=spec)
+
+
+@pytest.mark.parametrize(
+    ("least", "call"),
+    [
+        (1, lambda x: x.topk(max(1, x.shape[0] // 2), 0)[0]),
+        (1, lambda x: x[: max(1, x.shape[0] // 2)] * 2),
+        (0, lambda x: torch.zeros(max(2, x.shape[0] // 3)) + x.sum()),
+    ],
+)
+def test_extrema_hold_at_sizes_that_torch_skips(
+    least: int, call: Callable[[torch.Tensor], torch.Tensor]
+) -> None:
+    spec = {"args": ({0: Dim("n", min=least, max=9)},)}
+    captured = capture_module(Calls(call), (torch.randn(8),), dynamic_shapes=spec)
+    for n in range(least, 10):
+        x = torch.arange(float(n))
+        np.testing.assert_array_equal(interpret_lowered(captured, (x,))[0], call(x))
+
+
+def test_windows_of_a_padded_length() -> None:
+    def windows(x: torch.Tensor) -> torch.Tensor:
+        y = torch.nn.functional.pad(x, (0, 0, 0, -x.shape[1] % 4))
+        return y.view(y.shape[0], -1, 4, 3).sum(2)
+
+    spec = {"args": ({0: Dim("b", min=1, max=9), 1: Dim("n", min=1, max=9)},)}
+    captured = capture_module(Calls(windows), (torch.randn(2, 5, 3),), dynamic_shapes=spec)
+    for n in (1, 4, 7):
+        x = torch.arange(3.0 * n).reshape(1, n, 3)
+        np.testing.assert_array_equal(interpret_lowered(captured, (x,))[0], windows(x))
+
+
+def test_sizes_of_a_dict_that_a_catch_all_takes() -> None:
+    n = Dim("n", min=1, max=9)
+    given = {"x": torch.randn(3, 2), "y": torch.randn(3, 4)}
+    model = Calls(lambda d: d["x"].sum(1) + d["y"].sum(1))
+    captured = capture_module(model, (given,), dynamic_shapes=(({"x": {0: n}, "y": {0: n}},),))
+    assert [(d.minimum, d.maximum) for d in ingest(captured)[0].dims] == [(1, 9)]
