@@ -92,7 +92,7 @@ struct ConvShape {
   static constexpr int64_t kLd = (Cfg::PIECES ? max64(Cfg::NC, Cfg::PN) : Cfg::NC) + kPanel;
   static constexpr bool kWidenB = !std::is_same_v<typename Cfg::B, T>;
   static constexpr int64_t kTableRows =
-      Cfg::PIECES ? max64(Cfg::MC, 2 * PieceSizes::kStrip) : Cfg::MC;
+      Cfg::PIECES ? max64(Cfg::MC, 2 * PieceSizes<3>::kStrip) : Cfg::MC;
   static constexpr int64_t kTable = round_up(kTaps * kTableRows * int64_t(sizeof(T*)), 64);
   // Turned tiles: whole blocks are transposed, so that there are whole blocks of rows.
   static constexpr int64_t kTurn = 64, kTurnLd = kTurn * Cfg::SPREAD + kPanel;
@@ -103,7 +103,7 @@ struct ConvShape {
   static constexpr int64_t kTile = kRows * kLd * int64_t(sizeof(T));
   static constexpr int64_t kWide = kWidenB ? panel_copy_elements(Cfg::KB) * int64_t(sizeof(T)) : 0;
   static constexpr int64_t kPieces =
-      Cfg::PIECES ? PieceSizes::scratch(kK, min64(Cfg::PK, kK), Cfg::PN, Cfg::PM) : 0;
+      Cfg::PIECES ? PieceSizes<3>::scratch(kK, min64(Cfg::PK, kK), Cfg::PN, Cfg::PM) : 0;
 };
 
 }  // namespace detail
@@ -315,12 +315,12 @@ struct ConvRun {
   AOT_INLINE void in_pieces(int64_t g, int64_t m0, int64_t m1, int64_t n0, int64_t n1) const {
     static_assert(!Cfg::PIECES || (std::is_same_v<T, float> && !Cfg::TURNED && !S::kWidenB));
     constexpr bool kAtOnce = Cfg::PK >= S::kK;
-    const PieceProduct<S::kTaps, S::kRun, Cfg::PK> product(table, S::kTableRows, tile, S::kLd,
-                                                           pieces, Cfg::PN, Cfg::PM);
+    const PieceProduct<3, T, T, S::kTaps, S::kRun, Cfg::PK> product(
+        table, S::kTableRows, tile, S::kLd, pieces, Cfg::PN, Cfg::PM);
     for (int64_t nc = n0; nc < n1; nc += Cfg::PN) {
       const int64_t ne = min64(nc + Cfg::PN, n1), c0 = g * Cfg::OC + nc, c1 = g * Cfg::OC + ne;
-      const PackedB<T> w{p.w + (g * ceil_div(Cfg::OC, kPanel) + nc / kPanel) * kPanelStride,
-                         kPanelStride};
+      const PiecePanels<T> w{p.w + (g * ceil_div(Cfg::OC, kPanel) + nc / kPanel) * kPanelStride,
+                             kPanelStride, kPanel, round_up(ne - nc, kPanel)};
       for (int64_t m = m0; m < m1;) {
         int64_t end = kAtOnce ? m1 : min64(m1, m + Cfg::PM);
         const int64_t row = m / p.ow;
