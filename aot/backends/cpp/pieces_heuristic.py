@@ -22,7 +22,10 @@ _TILES = {3: 80, FLOAT16_PIECES: 60}
 _CUT = {3: 0.95, FLOAT16_PIECES: 0.6}
 _CUT_JOINED = 1.5
 _CUT_WEIGHT = {3: 1.0, FLOAT16_PIECES: 0.6}
-# Of float16: to transpose an element before; for vectors, to widen one; to begin a strip of rows;
+# Of float16: rows that are transposed a strip at a time, of which each k is a line in a page of its
+# own, must be near.
+_NEAR_ELEMENTS = 1 << 19
+# To transpose an element before; for vectors, to widen one; to begin a strip of rows;
 # and the part of the vectors' time that is worth it.
 _TURN = 0.7
 _WIDEN = 0.55
@@ -101,7 +104,7 @@ def product_pieces(
     found = _whole(columns, k, FLOAT16_PIECES)
     if not turns_rows and (found is None or rows <= _ROWS):
         found = _by_chunks(rows, columns, k, FLOAT16_PIECES)
-    if found is None or rows < PANEL:
+    if found is None or rows < PANEL or (turns_rows and rows * k > _NEAR_ELEMENTS):
         return None
     before = _TURN * (turns_rows * rows + turns_columns * columns) * k
     took = _cycles(found, rows, columns, _CUT[FLOAT16_PIECES]) + before

@@ -62,6 +62,11 @@ def test_rows_that_are_transposed_are_multiplied_at_once_or_not() -> None:
     assert product_pieces(300, 256, 20000, turns_rows=True, turns_columns=False) is None
 
 
+def test_rows_that_are_transposed_must_be_near() -> None:
+    assert product_pieces(12000, 32, 1024, turns_rows=True, turns_columns=False) is None
+    assert product_pieces(12000, 32, 1024, turns_rows=False, turns_columns=False) is not None
+
+
 def test_scratch_of_a_product_has_copies_and_packed_columns() -> None:
     found = product_pieces(100, 64, 96, turns_rows=False, turns_columns=False)
     assert found is not None
