@@ -170,9 +170,11 @@ constexpr Way matmul_way() {
   const bool turned = matmul_may_turn<Cfg>() && kLoadsParts<T, A>;
   const int64_t m = min64(Cfg::M, Cfg::MB), n = min64(Cfg::N, Cfg::NB);
   constexpr int64_t kTurning = 3;  // quarters of a half cycle an element
+  const int64_t turning =
+      round_up(m, Simd<T>::kLanes) * round_up(n, Simd<T>::kLanes) * kTurning / 4;
+  // What packs B: two permutations for four elements, for whole blocks.
+  const int64_t packing = round_up(n, kPanel) * round_up(Cfg::K, Simd<T>::kLanes) / 2 * m / Cfg::M;
   if (straight && turned) {
-    const int64_t turning =
-        round_up(m, Simd<T>::kLanes) * round_up(n, Simd<T>::kLanes) * kTurning / 4;
     const int64_t exchanged = price_across<T>(n, m, Cfg::K) + turning;
     const int64_t direct = price_across<T>(m, n, Cfg::K);
     const int64_t copies = direct_shape<T>(m, n, Cfg::K).price + m * Cfg::K / 2;
@@ -181,10 +183,13 @@ constexpr Way matmul_way() {
   }
   if (Cfg::A_ALONG == Along::kDepth && Cfg::B_ALONG == Along::kDepth && kLoadsParts<T, B> &&
       std::is_same_v<A, T> && std::is_same_v<B, T>) {
-    // Beside what packs B: two permutations for four elements, for whole blocks.
-    const int64_t packing = round_up(n, kPanel) * round_up(Cfg::K, Simd<T>::kLanes) / 2;
-    const int64_t copies = direct_shape<T>(m, n, Cfg::K).price + packing * m / Cfg::M;
+    const int64_t copies = direct_shape<T>(m, n, Cfg::K).price + packing;
     return Dots<T>::price(m, n, Cfg::K) < copies ? Way::kDots : Way::kCopies;
+  }
+  if (turned && Cfg::B_ALONG == Along::kDepth) {
+    const int64_t exchanged = price_across<T>(n, m, Cfg::K) + turning;
+    const int64_t copies = direct_shape<T>(m, n, Cfg::K).price + m * Cfg::K / 2 + packing;
+    return exchanged <= copies ? Way::kTurned : Way::kCopies;
   }
   return straight ? Way::kDirect : turned ? Way::kTurned : Way::kCopies;
 }
