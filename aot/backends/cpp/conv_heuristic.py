@@ -14,6 +14,11 @@ _PATCH_CHANNELS = 16
 PATCH_PIXELS = 448
 """Of a block whose input passes through scratch, or about so many."""
 _POINTER_BYTES = 8
+# Elements of gathered pixels, as in ConvShape of aot/tmpl/conv_call.h. Cycles of a pixel and of a
+# step of k's: of a pair of panels in full tiles; to gather; to read a line of W, once a block.
+_GATHERED_ELEMENTS = 1 << 17
+_TILE_ROW = 16
+_TILED, _GATHER, _WEIGHT_LINE = 2.0, 3.5, 3.0
 # Pixels of a turned tile: four lines of cache of a channel, stored at once.
 _TURN = 64
 # Pixels and elements of input of a block of planes: in L1 or near it; in L2 while each row of input
@@ -86,7 +91,7 @@ class ConvBlocking:
     The fields are those of `ConvConfig` in aot/tmpl/conv.h; `grain` is the number of units worth
     a thread of their own. `pairs`: input and weight are bfloat16, multiplied in pairs.
     `turned`: the epilogue gets tiles whose pixels are contiguous. `pieces`: tiles of bfloat16
-    multiply where there are some.
+    multiply where there are some. `gathered`: pixels' taps are copied side by side for tiles.
     """
 
     shape: ConvShape
@@ -103,6 +108,7 @@ class ConvBlocking:
     pairs: bool = False
     turned: bool = False
     pieces: Pieces | None = None
+    gathered: bool = False
 
     def work(self, pixels: int) -> int:
         """Work units of a launch: groups * ceil(oc / nb) * ceil(pixels / mb)."""
@@ -127,7 +133,15 @@ class ConvBlocking:
         if not self.patch:
             elements += self.shape.ic
         pieces = 0 if self.pieces is None else self.pieces.scratch_bytes
-        return table + pieces + elements * self.accumulator_bytes
+        return table + pieces + self._gathered_bytes + elements * self.accumulator_bytes
+
+    @property
+    def _gathered_bytes(self) -> int:
+        if not self.gathered:
+            return 0
+        row = (-(-even(self.shape.ic) * prod(self.shape.kernel) // 32) | 1) * 32
+        rows = min(max(_GATHERED_ELEMENTS // row // 32 * 32, 32), -(-self.mc // 32) * 32)
+        return rows * row * 2
 
     @property
     def scratch_per_column(self) -> int:
@@ -164,6 +178,7 @@ def conv_blocking(
     pairs: bool = False,
     turned: bool = False,
     floats: bool = False,
+    plane: int = 0,
 ) -> ConvBlocking:
     """Chooses the blocking of a convolution.
 
@@ -171,7 +186,8 @@ def conv_blocking(
     `channels_contiguous` is true when the input's channels have stride 1; sizes of stored elements
     are as in `matmul_blocking`; `pairs`: both operands are bfloat16;
     `turned`: the output's pixels are contiguous, and its channels are not; `floats`: both operands
-    are float32, which tiles of bfloat16 may multiply.
+    are float32, which tiles of bfloat16 may multiply; `plane`: output pixels of a plane, where
+    those of pairs may be gathered.
     """
     narrow_a = a_bytes is not None and a_bytes < accumulator_bytes
     patch = needs_patch(shape, channels_contiguous, narrow_a)
@@ -203,7 +219,19 @@ def conv_blocking(
         pairs=pairs,
         turned=turned,
         pieces=pieces_blocking(pixels, shape.oc, k // run, run) if floats and not turned else None,
+        gathered=pairs and channels_contiguous and _gathers(shape, ow, plane),
     )
+
+
+def _gathers(shape: ConvShape, ow: int, plane: int) -> bool:
+    """Whether tiles of gathered pixels take less than those of a row's, planes one by one."""
+    if plane == 0 or prod(shape.kernel) == 1:
+        return False
+    pairs = -(-shape.oc // (2 * PANEL))
+    full = ow / (-(-ow // _TILE_ROW) * _TILE_ROW)
+    block = min(plane, max(PATCH_PIXELS // ow, 1) * ow)
+    lying = pairs * (_TILED / full + 2 * PANEL * _WEIGHT_LINE / block)
+    return pairs * _TILED + _GATHER <= _WORTH * lying
 
 
 @dataclass(frozen=True)

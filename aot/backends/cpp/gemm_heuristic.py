@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from aot.backends.cpp.pieces_heuristic import Pieces, product_pieces
+
 PANEL = 16
 # Three panels a step is the register block of AVX-512; a multiple is good for every level.
 _STEP = 3 * PANEL
@@ -34,6 +36,7 @@ class MatmulBlocking:
     the type that is computed in; `narrow_a`, `narrow_b`: the operand is stored narrower than that.
     `strided_b`: B is a plain matrix, packed on the way. `packed`: elements of a tile's columns of
     it, where all rows of a unit use them. `turned`: elements for results that are computed turned.
+    `pieces`: tiles of bfloat16 multiply where there are some; `b_across`: they cut B where it lies.
     """
 
     mb: int
@@ -49,6 +52,8 @@ class MatmulBlocking:
     strided_b: bool = False
     packed: int = 0
     turned: int = 0
+    pieces: Pieces | None = None
+    b_across: bool = False
 
     @property
     def scratch_bytes(self) -> int:
@@ -59,7 +64,12 @@ class MatmulBlocking:
         if self.narrow_b or self.strided_b:
             elements += 4 * PANEL * self.kb + self.packed
         elements += self.turned
-        return elements * self.accumulator_bytes
+        room = _round_up(elements * self.accumulator_bytes, 64)
+        if self.pieces is None:
+            return room
+        return room + self.pieces.product_bytes(
+            copies_rows=self.copy_a, packs_columns=self.strided_b and not self.b_across
+        )
 
     def work(self, batch: int, m: int, n: int) -> int:
         """Work units of a launch: batch * ceil(n / nb) * ceil(m / mb)."""
@@ -79,6 +89,8 @@ def matmul_blocking(
     b_packed: bool = True,
     k_fixed: bool = True,
     may_turn: bool = False,
+    in_pieces: bool = False,
+    b_across: bool = False,
 ) -> MatmulBlocking:
     """Chooses the blocking of a matmul.
 
@@ -87,6 +99,8 @@ def matmul_blocking(
     `b_bytes` are the sizes of stored elements (default: of the accumulator). `a_contiguous` is
     false when A's k is strided; `b_packed` when B is a plain matrix. `k_fixed`: K does not vary.
     `may_turn`: a level may compute results turned (`matmul_may_turn` in aot/tmpl/matmul.h).
+    `in_pieces`: both operands are float16, which tiles of bfloat16 may multiply in pieces;
+    `b_across`: columns of B are neighbours in memory.
     """
     a_size = accumulator_bytes if a_bytes is None else a_bytes
     b_size = accumulator_bytes if b_bytes is None else b_bytes
@@ -108,6 +122,10 @@ def matmul_blocking(
     # Few rows: reading B is the cost; many: multiplying.
     by_macs = -(-_UNIT_MACS // (min(mb, m) * nb * k))
     by_bytes = -(-_UNIT_BYTES // (nb * k * b_size))
+    pieces = None
+    if in_pieces and k_fixed:
+        turns = not (b_packed or b_across)
+        pieces = product_pieces(m, n, k, turns_rows=not a_contiguous, turns_columns=turns)
     return MatmulBlocking(
         mb=mb,
         nb=nb,
@@ -122,6 +140,8 @@ def matmul_blocking(
         strided_b=not b_packed,
         packed=packed,
         turned=nc * _TURNED_ROW if may_turn else 0,
+        pieces=pieces,
+        b_across=b_across,
     )
 
 

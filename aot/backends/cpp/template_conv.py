@@ -149,7 +149,8 @@ def _take_apart(kernel: TemplateKernel, graph: KernelGraph, *, packed: bool) -> 
     turned = patch or not (planes or tile)
     space, context = _space(kernel, made, shape, dtype.compute, turned=turned)
     if space.turned:
-        planes, tile = False, None
+        # Planes read channels that are contiguous element by element, pairs go as tiles.
+        planes, tile = planes and dtype != BFLOAT16, None
     if not last:
         planes = by_planes(shape, long, pixels_contiguous=x.strides[-1] == 1)
         planes = planes and (space.turned or lone)
@@ -527,6 +528,7 @@ def _general(body: Body, c: Convolution, graph: KernelGraph) -> Made:
         pairs=c.dtype == stored == BFLOAT16,
         turned=c.space.turned,
         floats=c.dtype == stored == FLOAT32,
+        plane=hints.value(c.out[1]) * hints.value(c.out[2]),
     )
     writer = body.writer
     values = {"G": c.shape.groups, "IC": c.shape.ic, "OC": c.shape.oc}
@@ -545,6 +547,7 @@ def _general(body: Body, c: Convolution, graph: KernelGraph) -> Made:
         *["  static constexpr bool TURNED = true;"] * blocking.turned,
         *[f"  static constexpr int64_t SPREAD = {c.spread};"] * (c.spread > 1),
         *["  static constexpr bool PIECES = true;"] * (pieces is not None),
+        *["  static constexpr bool GATHERED = true;"] * blocking.gathered,
         *[SHARED_TABLES] * len(tables),
     ]
     scratch = _scratch(c, blocking)

@@ -21,6 +21,7 @@ from aot.backends.cpp.operands import (
     template_type,
 )
 from aot.backends.cpp.packing import packed_matmul_shape
+from aot.backends.cpp.pieces_heuristic import piece_lines
 from aot.backends.cpp.text import index_text
 from aot.backends.cpp.tile import (
     COLUMN,
@@ -34,7 +35,7 @@ from aot.backends.cpp.tile import (
     tile_space,
 )
 from aot.backends.cpp.values import Body
-from aot.ir.dtypes import DType
+from aot.ir.dtypes import FLOAT16, DType
 from aot.ir.hints import hints_of
 from aot.ir.kernel_facts import argument_buffers, template_call
 from aot.ir.kernels import KernelGraph, TemplateKernel
@@ -169,6 +170,8 @@ def _take_apart(kernel: TemplateKernel, graph: KernelGraph) -> _Product:
         b_packed=packed,
         k_fixed=is_int(k),
         may_turn=_may_turn(a, a_dtype, b_dtype, (row.extent, column.extent, k), packed),
+        in_pieces=a_dtype == b_dtype == FLOAT16,
+        b_across=not packed and _along(b, turned=True) == "kAcross",
     )
     return _Product(
         kernel,
@@ -251,6 +254,7 @@ def _config(p: _Product) -> str:
         *["  static constexpr bool PLAIN = true;"]
         * is_plain(epilogue_nests(p.kernel, p.space, p.context), p.context, p.compute, COLUMN),
         *[f"  static constexpr int64_t PACKED = {q.packed};"] * (q.packed > 0),
+        *([] if q.pieces is None else piece_lines(q.pieces)),
         *[SHARED_TABLES] * len(p.tables),
         "};",
     ]

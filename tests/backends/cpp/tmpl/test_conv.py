@@ -217,6 +217,8 @@ class Case:
         if b.pieces is not None:
             cut = f"PN = {b.pieces.columns}, PK = {b.pieces.depth}, PM = {b.pieces.rows}"
             flags["cut"] = f"static constexpr bool PIECES = true;\nstatic constexpr int64_t {cut};"
+        if b.gathered:
+            flags["cut"] = "static constexpr bool GATHERED = true;"
         sizes = {"mb": b.mb, "nb": b.nb, "mc": b.mc, "nc": b.nc, "kb": b.kb, "rows": b.rows}
         return CONV.format(base="ConvConfig", ic=shape.ic, oc=shape.oc, **flags, **sizes, **common)
 

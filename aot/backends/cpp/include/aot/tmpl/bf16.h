@@ -345,26 +345,32 @@ struct Bf16Tiles {
 
   // Rows that are `a_row` apart within stretches, stretch_at(i) of which, at most 16, follow row i:
   // each tap's rows begin where rows[t * tap_stride + i] says. `k` are those from `from` on of a
-  // tap's `run`, which lie so in B, too.
-  template <class Stretch>
+  // tap's `run`, which lie so in B, too. After each strip of so many rows, which takes C's first
+  // ones, done(first row, last row).
+  template <class Stretch, class Done>
   AOT_INLINE void run_by_taps(const float* const* rows, int64_t tap_stride, int64_t taps,
-                              int64_t from, int64_t run, const Stretch& stretch_at) const {
+                              int64_t from, int64_t run, int64_t strip, const Stretch& stretch_at,
+                              const Done& done) const {
     int64_t shape[2] = {0, 0};
-    for (int64_t j = 0; j < panels; j += 2) {
-      for (int64_t i = 0; i < mrows;) {
-        const int64_t upper = stretch_at(i), below = i + upper;
-        const int64_t lower = below < mrows ? stretch_at(below) : 0;
-        if (upper != shape[0] || lower != shape[1]) configure(upper, lower);
-        shape[0] = upper;
-        shape[1] = lower;
-        const Taps a_taps{
-            rows + i, rows + (lower > 0 ? below : i), tap_stride, taps, a_row, from, k, run};
-        const Bf16* const bt = b + j * panel_stride + from * kPanel;
-        float* const ct = c + i * ldc + j * kPanel;
-        any_block(lower > 0, j + 1 < panels, a_taps, bt, ct, ct + upper * ldc, add,
-                  reinterpret_cast<const char*>(bt), 0);
-        i = below + lower;
+    for (int64_t s = 0; s < mrows; s += strip) {
+      const int64_t end = min64(mrows, s + strip);
+      for (int64_t j = 0; j < panels; j += 2) {
+        for (int64_t i = s; i < end;) {
+          const int64_t upper = min64(stretch_at(i), end - i), below = i + upper;
+          const int64_t lower = below < end ? min64(stretch_at(below), end - below) : 0;
+          if (upper != shape[0] || lower != shape[1]) configure(upper, lower);
+          shape[0] = upper;
+          shape[1] = lower;
+          const Taps a_taps{
+              rows + i, rows + (lower > 0 ? below : i), tap_stride, taps, a_row, from, k, run};
+          const Bf16* const bt = b + j * panel_stride + from * kPanel;
+          float* const ct = c + (i - s) * ldc + j * kPanel;
+          any_block(lower > 0, j + 1 < panels, a_taps, bt, ct, ct + upper * ldc, add,
+                    reinterpret_cast<const char*>(bt), 0);
+          i = below + lower;
+        }
       }
+      done(s, end);
     }
   }
 };

@@ -27,94 +27,9 @@
 #ifndef AOT_TMPL_CONV_H_
 #define AOT_TMPL_CONV_H_
 
-#include "aot/tmpl/bf16.h"
-#include "aot/tmpl/gemm.h"
-#include "aot/tmpl/pieces.h"
+#include "aot/tmpl/conv_call.h"
 
 namespace aot::tmpl {
-
-struct ConvConfig {
-  using A = float;                  // element of the input in memory
-  using B = float;                  // element of the packed weight in memory
-  static constexpr int64_t G = 1;   // groups
-  static constexpr int64_t IC = 1;  // input and output channels of one group
-  static constexpr int64_t OC = 1;
-  static constexpr int64_t KD = 1, KH = 1, KW = 1;  // kernel
-  static constexpr int64_t SD = 1, SH = 1, SW = 1;  // stride
-  static constexpr int64_t DD = 1, DH = 1, DW = 1;  // dilation
-  static constexpr int64_t PD = 0, PH = 0, PW = 0;  // padding before the data
-  static constexpr int64_t PIXELS = -1;             // M, or -1: follows from the arguments
-  static constexpr int64_t MB = 128;                // pixels and channels of a work unit
-  static constexpr int64_t NB = 64;
-  static constexpr int64_t MC = 128;  // pixels and channels of the epilogue's tile
-  static constexpr int64_t NC = 256;  // a multiple of 16
-  static constexpr int64_t KB = 256;  // chunk of K
-  static constexpr int64_t ROWS = 1;  // with PATCH: the most output rows of a block
-  static constexpr bool PATCH = false;
-  static constexpr bool TURNED = false;
-  static constexpr int64_t SPREAD = 1;   // with TURNED, 2 or 4: see above
-  static constexpr bool SHARED = false;  // micro-kernels of all heights are those of SharedTables
-  // Whether tiles of bfloat16 multiply floats in pieces where a machine has them (pieces.h), by so
-  // many channels, k's and, where those are not all of K, pixels at a time. Not with TURNED.
-  static constexpr bool PIECES = false;
-  static constexpr int64_t PN = 16, PK = 32, PM = 32;
-};
-
-template <class Cfg>
-struct ConvArgs {
-  const typename Cfg::A* x;
-  int64_t sn, sc, sd, sh, sw;  // strides of the input in elements
-  const typename Cfg::B* w;
-  int64_t n, d, h, wd;  // images and input size
-  int64_t od, oh, ow;   // output size
-  // Where the epilogue stores first, without TURNED: bytes between pixels and channels; null: not
-  // known, or near enough.
-  const void* out = nullptr;
-  int64_t out_row = 0, out_column = 0;
-};
-
-namespace detail {
-
-// Sizes that follow from a configuration.
-template <class Cfg>
-struct ConvShape {
-  using T = compute_t<typename Cfg::A>;
-  // Both operands are bfloat16: an even number of channels lies in the patch and in W.
-  static constexpr bool kPairs =
-      std::is_same_v<typename Cfg::A, Bf16> && std::is_same_v<typename Cfg::B, Bf16>;
-  static constexpr int64_t kIc = kPairs ? round_up(Cfg::IC, 2) : Cfg::IC;
-  // In a patch, neighbouring kernel columns are neighbours in memory unless dilated.
-  static constexpr bool kRuns = Cfg::PATCH && Cfg::DW == 1;
-  static constexpr int64_t kTaps = Cfg::KD * Cfg::KH * (kRuns ? 1 : Cfg::KW);
-  static constexpr int64_t kRun = kIc * (kRuns ? Cfg::KW : 1);
-  static constexpr int64_t kK = kTaps * kRun;
-  static constexpr int64_t kPatchRows = (Cfg::ROWS - 1) * Cfg::SH + (Cfg::KH - 1) * Cfg::DH + 1;
-  static constexpr int64_t kLd = (Cfg::PIECES ? max64(Cfg::NC, Cfg::PN) : Cfg::NC) + kPanel;
-  static constexpr bool kWidenB = !std::is_same_v<typename Cfg::B, T>;
-  static constexpr int64_t kTableRows =
-      Cfg::PIECES ? max64(Cfg::MC, 2 * PieceSizes::kStrip) : Cfg::MC;
-  static constexpr int64_t kTable = round_up(kTaps * kTableRows * int64_t(sizeof(T*)), 64);
-  // Turned tiles: whole blocks are transposed, so that there are whole blocks of rows.
-  static constexpr int64_t kTurn = 64, kTurnLd = kTurn * Cfg::SPREAD + kPanel;
-  static constexpr int64_t kRows = Cfg::TURNED   ? round_up(Cfg::MC, kPanel)
-                                   : Cfg::PIECES ? max64(Cfg::MC, Cfg::PM)
-                                                 : Cfg::MC;
-  static constexpr int64_t kTurned = Cfg::TURNED ? Cfg::NC * kTurnLd * int64_t(sizeof(T)) : 0;
-  static constexpr int64_t kTile = kRows * kLd * int64_t(sizeof(T));
-  static constexpr int64_t kWide = kWidenB ? panel_copy_elements(Cfg::KB) * int64_t(sizeof(T)) : 0;
-  static constexpr int64_t kPieces =
-      Cfg::PIECES ? PieceSizes::scratch(kK, min64(Cfg::PK, kK), Cfg::PN, Cfg::PM) : 0;
-};
-
-}  // namespace detail
-
-template <class Cfg>
-constexpr int64_t conv_scratch(int64_t iw) {
-  using S = detail::ConvShape<Cfg>;
-  const int64_t input = Cfg::PATCH ? Cfg::KD * S::kPatchRows * iw * S::kIc : Cfg::IC;
-  return S::kTile + S::kTable + S::kWide + S::kTurned + S::kPieces +
-         input * int64_t(sizeof(typename S::T));
-}
 
 namespace detail {
 
@@ -137,11 +52,13 @@ struct ConvRun {
   T* b_copy;
   T* turned;
   char* pieces;
+  A* gathered;
   T* input;  // IC zeros, or the patch
   const Epi& epi;
-  bool dots = false;   // the patch holds pairs of bfloat16, for the machine's dot products
-  bool tiles = false;  // or for its tiles
-  bool lying = false;  // pairs are read where the input has them, not in a patch
+  bool dots = false;     // the patch holds pairs of bfloat16, for the machine's dot products
+  bool tiles = false;    // or for its tiles
+  bool lying = false;    // pairs are read where the input has them, not in a patch
+  bool gathers = false;  // as Cfg::GATHERED, where the machine has tiles
 
   ConvRun(const ConvArgs<Cfg>& args, void* scratch, const Epi& e) : p(args), epi(e) {
     char* at = static_cast<char*>(scratch);
@@ -150,7 +67,8 @@ struct ConvRun {
     b_copy = reinterpret_cast<T*>(at + S::kTile + S::kTable);
     turned = reinterpret_cast<T*>(at + S::kTile + S::kTable + S::kWide);
     pieces = at + S::kTile + S::kTable + S::kWide + S::kTurned;
-    input = reinterpret_cast<T*>(pieces + S::kPieces);
+    gathered = reinterpret_cast<A*>(pieces + S::kPieces);
+    input = reinterpret_cast<T*>(pieces + S::kPieces + S::kGathered);
     if constexpr (!Cfg::PATCH) {
       zero_row(input, Cfg::IC);
     }
@@ -159,6 +77,7 @@ struct ConvRun {
       dots = bf16_unit() >= kBf16Dot;
       tiles = bf16_unit() == kBf16Tiles && S::kRun >= kLeastRun;
       lying = dots && kPointwise && p.sc == 1;
+      gathers = Cfg::GATHERED && bf16_unit() == kBf16Tiles;
     }
 #endif
   }
@@ -190,7 +109,9 @@ struct ConvRun {
 #endif
     for (int64_t m = m0; m < m1;) {
       int64_t end = m1;
-      if constexpr (Cfg::PATCH) {
+      if (gathers) {
+        if (Cfg::TURNED) end = min64(end, image_end(m));
+      } else if constexpr (Cfg::PATCH) {
         const int64_t row = m / p.ow;  // a patch serves rows of one plane
         end = min64(end, (row + min64(Cfg::ROWS, p.oh - row % p.oh)) * p.ow);
         const int64_t rows = (end - 1) / p.ow - row + 1;
@@ -202,8 +123,7 @@ struct ConvRun {
           }
         }
       } else if constexpr (Cfg::TURNED) {
-        const int64_t image = p.od * p.oh * p.ow;
-        end = min64(end, (m / image + 1) * image);
+        end = min64(end, image_end(m));
       }
       const Blocks blocks(end - m, Cfg::MC);
       const int64_t first = m;
@@ -215,9 +135,15 @@ struct ConvRun {
     }
   }
 
+  AOT_INLINE int64_t image_end(int64_t m) const {
+    const int64_t image = p.od * p.oh * p.ow;
+    return (m / image + 1) * image;
+  }
+
   AOT_INLINE void block(int64_t g, int64_t m0, int64_t m1, int64_t n0, int64_t n1,
                         int64_t patch_row) const {
-    if constexpr (!Cfg::PATCH && kPointwise) {
+    if (gathers) {  // rows point nowhere
+    } else if constexpr (!Cfg::PATCH && kPointwise) {
       pixel_pointers(g, m0, m1, table);
     } else if constexpr (!Cfg::PATCH) {
       input_pointers(g, m0, m1, table);
@@ -243,9 +169,13 @@ struct ConvRun {
       };
 #if defined(AOT_TMPL_BF16_UNITS)
       if constexpr (S::kPairs) {
-        if (tiles) {
-          in_tiles(m0, pixels, w, panels);
+        if (gathers) {
+          in_gathered_tiles(g, m0, pixels, w, panels);
           part(0, pixels);
+          continue;
+        }
+        if (tiles) {
+          in_tiles(m0, pixels, w, panels, part);
           continue;
         }
         if (dots) {  // a pair of bfloat16 takes the place of a float
@@ -273,7 +203,9 @@ struct ConvRun {
 #if defined(AOT_TMPL_BF16_UNITS)
   // Pixels from m0 on times panels of W, in tiles of pixels that lie evenly: those of an output
   // row, or of more where its rows follow each other so.
-  AOT_INLINE void in_tiles(int64_t m0, int64_t pixels, const B* w, int64_t panels) const {
+  template <class Part>
+  AOT_INLINE void in_tiles(int64_t m0, int64_t pixels, const B* w, int64_t panels,
+                           const Part& part) const {
     constexpr bool kEven = Cfg::KD * Cfg::KH * Cfg::KW == 1 && Cfg::SW == 1 && Cfg::SH == 1;
     const int64_t step = Cfg::SW * (lying ? p.sw : S::kIc);
     const bool even = lying ? Cfg::SH * p.sh == p.ow * step : kEven;
@@ -282,30 +214,106 @@ struct ConvRun {
       stretch *= p.od;
       if (p.sn == stretch * step) stretch *= p.n;
     }
-    const auto pass = [&](int64_t from, int64_t k, int64_t k_step) {
-      const Bf16Tiles part{nullptr,
-                           step,
-                           pixels,
-                           k,
-                           k_step,
-                           reinterpret_cast<const Bf16*>(w),
-                           kPanelStride,
-                           panels,
-                           reinterpret_cast<float*>(tile),
-                           S::kLd,
-                           from > 0};
-      part.run_by_taps(reinterpret_cast<const float* const*>(table), S::kTableRows, S::kTaps, from,
-                       S::kRun, [&](int64_t i) {
-                         const int64_t left = stretch - (m0 + i) % stretch;
-                         return min64(kPanel, min64(left, pixels - i));
-                       });
-    };
     constexpr int64_t kEqual = Bf16Tiles::equal_step(S::kRun, S::kTaps);
     constexpr int64_t kTail = kEqual > 0 ? 0 : S::kRun % Bf16Tiles::kStep;
-    pass(0, S::kRun - kTail, kEqual > 0 ? kEqual : Bf16Tiles::kStep);
-    if (kTail > 0) pass(S::kRun - kTail, kTail, kTail);
+    // Strips are finished while they are in the first level of cache, where W is near.
+    const bool near = panels * S::kK * kPanel * 2 <= kWarm;
+    const int64_t strip = !Cfg::TURNED && kTail == 0 && near ? kStrip : pixels;
+    const auto pass = [&](int64_t from, int64_t k, int64_t k_step, const auto& done) {
+      const Bf16Tiles tiles_of{nullptr,
+                               step,
+                               pixels,
+                               k,
+                               k_step,
+                               reinterpret_cast<const Bf16*>(w),
+                               kPanelStride,
+                               panels,
+                               reinterpret_cast<float*>(tile),
+                               S::kLd,
+                               from > 0};
+      tiles_of.run_by_taps(
+          reinterpret_cast<const float* const*>(table), S::kTableRows, S::kTaps, from, S::kRun,
+          strip,
+          [&](int64_t i) {
+            const int64_t left = stretch - (m0 + i) % stretch;
+            return min64(kPanel, min64(left, pixels - i));
+          },
+          done);
+    };
+    const int64_t whole = S::kRun - kTail, whole_step = kEqual > 0 ? kEqual : Bf16Tiles::kStep;
+    if constexpr (kTail > 0) {
+      pass(0, whole, whole_step, [](int64_t, int64_t) {});
+      pass(whole, kTail, kTail, part);
+    } else {
+      pass(0, whole, whole_step, part);
+    }
     Tiles::release();
   }
+
+  // The same of pixels whose taps are gathered first.
+  AOT_INLINE void in_gathered_tiles(int64_t g, int64_t m0, int64_t pixels, const B* w,
+                                    int64_t panels) const {
+    constexpr int64_t kEqual = Bf16Tiles::equal_step(S::kK, 1);
+    constexpr int64_t kTail = kEqual > 0 ? 0 : S::kK % Bf16Tiles::kStep, kWhole = S::kK - kTail;
+    constexpr int64_t kStep = kEqual > 0 ? kEqual : Bf16Tiles::kStep;
+    for (int64_t i = 0; i < pixels; i += S::kGatherRows) {
+      const int64_t count = min64(S::kGatherRows, pixels - i);
+      gather(g, m0 + i, count, gathered);
+      float* const c = reinterpret_cast<float*>(tile) + i * S::kLd;
+      const Bf16* const b = reinterpret_cast<const Bf16*>(w);
+      const Bf16* const a = reinterpret_cast<const Bf16*>(gathered);
+      Bf16Tiles part{a, S::kGatherLd, count, kWhole, kStep, b, kPanelStride, panels, c, S::kLd};
+      if (kWhole > 0) part.run();
+      if (kTail == 0) continue;
+      part.a += kWhole;
+      part.b += kWhole * kPanel;
+      part.k = part.step = kTail;
+      part.add = kWhole > 0;
+      part.run();
+    }
+    Tiles::release();
+  }
+
+  // All taps of `count` pixels from m0 on, side by side as W has them; zeros outside the data.
+  void gather(int64_t g, int64_t m0, int64_t count, A* to) const {
+    const bool near = Cfg::DW == 1 && Cfg::IC == S::kIc && p.sw == Cfg::IC;
+    Pixel q = pixel(m0);
+    for (int64_t i = 0; i < count; ++i, advance(q), to += S::kGatherLd) {
+      const int64_t d0 = q.od * Cfg::SD - Cfg::PD, h0 = q.oh * Cfg::SH - Cfg::PH;
+      const int64_t w0 = q.ow * Cfg::SW - Cfg::PW;
+      const bool within = near && w0 >= 0 && w0 + Cfg::KW <= p.wd;
+      const A* const base = p.x + q.n * p.sn + w0 * p.sw + g * Cfg::IC;
+      A* out = to;
+      for (int64_t kd = 0; kd < Cfg::KD; ++kd) {
+        const int64_t d = d0 + kd * Cfg::DD;
+        for (int64_t kh = 0; kh < Cfg::KH; ++kh, out += Cfg::KW * S::kIc) {
+          const int64_t h = h0 + kh * Cfg::DH;
+          const A* const line = base + d * p.sd + h * p.sh;
+          if (uint64_t(d) >= uint64_t(p.d) || uint64_t(h) >= uint64_t(p.h)) {
+            __builtin_memset(out, 0, Cfg::KW * S::kIc * sizeof(A));
+          } else if (within) {
+            __builtin_memcpy(out, line, Cfg::KW * S::kIc * sizeof(A));
+          } else {
+            gather_row(line, w0, out);
+          }
+        }
+      }
+    }
+  }
+  AOT_INLINE void gather_row(const A* line, int64_t w0, A* out) const {
+    for (int64_t kw = 0; kw < Cfg::KW; ++kw, out += S::kIc) {
+      const int64_t at = kw * Cfg::DW;
+      if (uint64_t(w0 + at) < uint64_t(p.wd)) {
+        __builtin_memcpy(out, line + at * p.sw, Cfg::IC * sizeof(A));
+        if (Cfg::IC != S::kIc) out[Cfg::IC] = A{};
+      } else {
+        __builtin_memset(out, 0, S::kIc * sizeof(A));
+      }
+    }
+  }
+
+  // Pixels of a strip in tiles, and bytes of W that stay in the second level of cache meanwhile.
+  static constexpr int64_t kStrip = 64, kWarm = 3 << 18;
 
   // The least of a tap's k's for tiles, which take their time however few they have: that of dot
   // products of four.
@@ -315,12 +323,12 @@ struct ConvRun {
   AOT_INLINE void in_pieces(int64_t g, int64_t m0, int64_t m1, int64_t n0, int64_t n1) const {
     static_assert(!Cfg::PIECES || (std::is_same_v<T, float> && !Cfg::TURNED && !S::kWidenB));
     constexpr bool kAtOnce = Cfg::PK >= S::kK;
-    const PieceProduct<S::kTaps, S::kRun, Cfg::PK> product(table, S::kTableRows, tile, S::kLd,
-                                                           pieces, Cfg::PN, Cfg::PM);
+    const PieceProduct<3, T, T, S::kTaps, S::kRun, Cfg::PK> product(
+        table, S::kTableRows, tile, S::kLd, pieces, Cfg::PN, Cfg::PM);
     for (int64_t nc = n0; nc < n1; nc += Cfg::PN) {
       const int64_t ne = min64(nc + Cfg::PN, n1), c0 = g * Cfg::OC + nc, c1 = g * Cfg::OC + ne;
-      const PackedB<T> w{p.w + (g * ceil_div(Cfg::OC, kPanel) + nc / kPanel) * kPanelStride,
-                         kPanelStride};
+      const PiecePanels<T> w{p.w + (g * ceil_div(Cfg::OC, kPanel) + nc / kPanel) * kPanelStride,
+                             kPanelStride, kPanel, round_up(ne - nc, kPanel)};
       for (int64_t m = m0; m < m1;) {
         int64_t end = kAtOnce ? m1 : min64(m1, m + Cfg::PM);
         const int64_t row = m / p.ow;

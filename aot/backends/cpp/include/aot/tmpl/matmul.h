@@ -24,6 +24,7 @@
 #include <tuple>
 
 #include "aot/tmpl/matmul_call.h"
+#include "aot/tmpl/matmul_pieces.h"
 #include "aot/tmpl/tile_strips.h"
 
 namespace aot::tmpl {
@@ -77,6 +78,14 @@ struct MatmulRun {
   AOT_INLINE int64_t b_panel() const { return packed_rows<B>(k()) * kPanel; }
 
   void rectangle(int64_t b, int64_t m0, int64_t m1, int64_t n0, int64_t n1) const {
+#if defined(AOT_TMPL_BF16_UNITS)
+    if constexpr (Cfg::PIECES) {
+      if (in_pieces()) {
+        char* const room = reinterpret_cast<char*>(tile) + matmul_room<Cfg>();
+        return PieceRun<Cfg, Epi>{p, room, epi}.rectangle(b, m0, m1, n0, n1);
+      }
+    }
+#endif
     const Blocks blocks(m1 - m0, Cfg::MC);
     for (int64_t nc = n0; nc < n1; nc += Cfg::NC) {
       const int64_t ne = min64(nc + Cfg::NC, n1);
@@ -121,8 +130,19 @@ struct MatmulRun {
 
   static constexpr Way kWay = matmul_way<Cfg>();
 
+  // Whether tiles multiply pieces of the operands. Only sizes of the whole product count.
+  AOT_INLINE bool in_pieces() const {
+#if defined(AOT_TMPL_BF16_UNITS)
+    if constexpr (Cfg::PIECES) {
+      return bf16_unit() == kBf16Tiles && m() >= PieceRun<Cfg, Epi>::kLeastRows;
+    }
+#endif
+    return false;
+  }
+
   // Whether units go one by one, without copies.
   AOT_INLINE bool is_direct() const {
+    if (in_pieces()) return false;
 #if defined(AOT_TMPL_BF16_UNITS)
     if constexpr (std::is_same_v<A, Bf16> && std::is_same_v<B, Bf16>) {
       if (bf16_unit() >= kBf16Dot) return false;

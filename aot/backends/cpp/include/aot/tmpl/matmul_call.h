@@ -4,6 +4,7 @@
 
 #include "aot/tmpl/direct.h"
 #include "aot/tmpl/gemm.h"
+#include "aot/tmpl/pieces.h"
 
 namespace aot::tmpl {
 
@@ -30,6 +31,10 @@ struct MatmulConfig {
   static constexpr Along B_ALONG = Along::kAny;  // with STRIDED_B
   static constexpr int64_t PACKED = 0;   // NC * K: with STRIDED_B, columns packed for all rows
   static constexpr bool SHARED = false;  // micro-kernels of all heights are those of SharedTables
+  // Whether tiles of bfloat16 multiply in pieces where a machine has them (pieces.h): so many
+  // columns, k's and, where those are not all of K, rows at a time. K is a constant then.
+  static constexpr bool PIECES = false;
+  static constexpr int64_t PN = 16, PK = 32, PM = 32;
 };
 
 template <class Cfg>
@@ -68,14 +73,45 @@ constexpr bool matmul_may_turn() {
 // Elements of a turned tile's row: a group of vectors, off the powers of two.
 inline constexpr int64_t kTurnedLd = (kMostDirectVectors + 1) * kPanel;
 
+namespace detail {
+
+// What a product in pieces has in scratch, in bytes, one behind the other: results of a strip or of
+// PM rows, pointers to rows, copies of two strips, packed panels, and pieces.
 template <class Cfg>
-constexpr int64_t matmul_scratch() {
+struct PieceRoom {
+  using P = PieceSizes<kPiecesOf<typename Cfg::A>>;
+  static constexpr bool kAtOnce = Cfg::PK >= Cfg::K;
+  static constexpr bool kPacks = Cfg::STRIDED_B && Cfg::B_ALONG != Along::kAcross;
+  static constexpr int64_t kLd = Cfg::PN + kPanel;
+  static constexpr int64_t kCopyLd = round_up(Cfg::K, kPanel) + kPanel;
+  static constexpr int64_t kTile = (kAtOnce ? P::kStrip : Cfg::PM) * kLd * 4;
+  static constexpr int64_t kTable = 2 * P::kStrip * int64_t(sizeof(void*));
+  static constexpr int64_t kCopy = Cfg::COPY_A ? 2 * P::kStrip * kCopyLd * 4 : 0;
+  static constexpr int64_t kPack = kPacks ? Cfg::PN * Cfg::K * 4 : 0;
+  static constexpr int64_t kBytes =
+      kTile + kTable + kCopy + kPack + P::scratch(Cfg::K, min64(Cfg::PK, Cfg::K), Cfg::PN, Cfg::PM);
+};
+
+// The other parts of scratch.
+template <class Cfg>
+constexpr int64_t matmul_room() {
   const int64_t size = sizeof(compute_t<typename Cfg::A>);
   int64_t bytes = Cfg::MC * matmul_tile_ld<Cfg>() * size;
   if (matmul_copies_a<Cfg>()) bytes += Cfg::MC * (Cfg::KB + kPanel) * size;
   if (matmul_copies_b<Cfg>()) bytes += panel_copy_elements(Cfg::KB) * size;
   if (matmul_may_turn<Cfg>()) bytes += Cfg::NC * kTurnedLd * size;
-  return bytes + Cfg::PACKED * size;
+  return round_up(bytes + Cfg::PACKED * size, 64);
+}
+
+}  // namespace detail
+
+template <class Cfg>
+constexpr int64_t matmul_scratch() {
+  if constexpr (Cfg::PIECES) {
+    return detail::matmul_room<Cfg>() + detail::PieceRoom<Cfg>::kBytes;
+  } else {
+    return detail::matmul_room<Cfg>();
+  }
 }
 
 namespace detail {
@@ -134,9 +170,11 @@ constexpr Way matmul_way() {
   const bool turned = matmul_may_turn<Cfg>() && kLoadsParts<T, A>;
   const int64_t m = min64(Cfg::M, Cfg::MB), n = min64(Cfg::N, Cfg::NB);
   constexpr int64_t kTurning = 3;  // quarters of a half cycle an element
+  const int64_t turning =
+      round_up(m, Simd<T>::kLanes) * round_up(n, Simd<T>::kLanes) * kTurning / 4;
+  // What packs B: two permutations for four elements, for whole blocks.
+  const int64_t packing = round_up(n, kPanel) * round_up(Cfg::K, Simd<T>::kLanes) / 2 * m / Cfg::M;
   if (straight && turned) {
-    const int64_t turning =
-        round_up(m, Simd<T>::kLanes) * round_up(n, Simd<T>::kLanes) * kTurning / 4;
     const int64_t exchanged = price_across<T>(n, m, Cfg::K) + turning;
     const int64_t direct = price_across<T>(m, n, Cfg::K);
     const int64_t copies = direct_shape<T>(m, n, Cfg::K).price + m * Cfg::K / 2;
@@ -145,10 +183,13 @@ constexpr Way matmul_way() {
   }
   if (Cfg::A_ALONG == Along::kDepth && Cfg::B_ALONG == Along::kDepth && kLoadsParts<T, B> &&
       std::is_same_v<A, T> && std::is_same_v<B, T>) {
-    // Beside what packs B: two permutations for four elements, for whole blocks.
-    const int64_t packing = round_up(n, kPanel) * round_up(Cfg::K, Simd<T>::kLanes) / 2;
-    const int64_t copies = direct_shape<T>(m, n, Cfg::K).price + packing * m / Cfg::M;
+    const int64_t copies = direct_shape<T>(m, n, Cfg::K).price + packing;
     return Dots<T>::price(m, n, Cfg::K) < copies ? Way::kDots : Way::kCopies;
+  }
+  if (turned && Cfg::B_ALONG == Along::kDepth) {
+    const int64_t exchanged = price_across<T>(n, m, Cfg::K) + turning;
+    const int64_t copies = direct_shape<T>(m, n, Cfg::K).price + m * Cfg::K / 2 + packing;
+    return exchanged <= copies ? Way::kTurned : Way::kCopies;
   }
   return straight ? Way::kDirect : turned ? Way::kTurned : Way::kCopies;
 }

@@ -1,14 +1,16 @@
-// Products of float32 by tiles of bfloat16, on machines that have them (bf16.h).
+// Products of float32 and float16 by tiles of bfloat16, on machines that have them (bf16.h).
 //
 // A float is the sum of three bfloat16: itself rounded to one, what that leaves rounded to one, and
 // the rest, which then is one. Of the nine products of two such sums the six greatest are taken,
 //   a b = a0 b0 + (a0 b1 + a1 b0) + (a0 b2 + a1 b1 + a2 b0) + less than 2^-25 |a b|,
 // each of which is exact in a float, and added in floats. Tiles make 16 products in the time of one
-// of vectors, so that six of them take three eighths of it.
+// of vectors, so that six of them take three eighths of it. A float16 is the sum of two, and all
+// four products are taken: each is exact.
 //
 // Tiles take subnormal numbers for zeros, an infinity has no such pieces, and sums of pieces must
 // not overflow: rows and panels whose greatest magnitude is out of a range are multiplied by
-// vectors. That depends on a row or a panel alone, so not on how work is divided.
+// vectors. That depends on a row or a panel alone, so not on how work is divided. Of float16 only
+// infinities and NaN are out of it.
 #ifndef AOT_TMPL_PIECES_H_
 #define AOT_TMPL_PIECES_H_
 
@@ -16,12 +18,12 @@
 
 namespace aot::tmpl {
 
-// How pieces lie, and what room they need.
+// How pieces lie, so many of an element, and what room they need.
+template <int PIECES>
 struct PieceSizes {
-  static constexpr int64_t kPieces = 3;
   static constexpr int64_t kStep = 32;    // k's of a tile
   static constexpr int64_t kTile = 1024;  // bytes of a tile
-  static constexpr int64_t kSet = kPieces * kTile;
+  static constexpr int64_t kSet = PIECES * kTile;
   static constexpr int64_t kTileRows = 16;
   static constexpr int64_t kStrip = 2 * kTileRows;  // rows that are multiplied at once
   static constexpr int64_t steps(int64_t depth) { return ceil_div(depth, kStep); }
@@ -34,14 +36,22 @@ struct PieceSizes {
   }
 };
 
+// Pieces of an element of a type that has them.
+template <class E>
+inline constexpr int kPiecesOf = std::is_same_v<E, float> ? 3
+                                 : std::is_same_v<E, F16> ? 2
+                                                          : 0;
+
 #if defined(AOT_TMPL_BF16_UNITS)
 
 typedef float PieceFloats __attribute__((vector_size(64)));
 typedef uint32_t PieceWords __attribute__((vector_size(64)));
 
 // Magnitudes, as the bits of floats.
+template <int PIECES>
 struct PieceRange {
-  static constexpr uint32_t kLeast = (127 - 50) << 23, kMost = (127 + 50) << 23;
+  static constexpr uint32_t kLeast = PIECES == 3 ? (127 - 50) << 23 : 0;
+  static constexpr uint32_t kMost = (127 + 50) << 23;
 
   PieceWords greatest{};
 
@@ -70,63 +80,96 @@ struct PieceRange {
   }
 };
 
-AOT_INLINE PieceFloats load_piece(const float* at) {
+// The first n of 16 elements, which alone exist, and zeros.
+template <class E>
+AOT_INLINE PieceFloats load_piece(const E* at, int64_t n) {
+#if defined(__AVX512F__)
+  return PieceFloats(load_first<float>(at, n));
+#else
+  float part[16] = {};
+  for (int64_t i = 0; i < n; ++i) part[i] = widen(at[i]);
   PieceFloats v;
-  __builtin_memcpy(&v, at, sizeof(v));
+  __builtin_memcpy(&v, part, sizeof(v));
   return v;
+#endif
+}
+template <class E>
+AOT_INLINE PieceFloats load_piece(const E* at) {
+  if constexpr (std::is_same_v<E, float>) {
+    PieceFloats v;
+    __builtin_memcpy(&v, at, sizeof(v));
+    return v;
+  } else {
+    return load_piece(at, 16);
+  }
 }
 
-// The pieces of two vectors, a pair of one element of either in each lane; a tile apart.
+// The pieces of two vectors, a pair of one element of either in each lane; a tile apart. Each but
+// the last is rounded, of two the first cut off: the rest has no more digits then.
+template <int PIECES>
 AOT_INLINE void cut_pieces(PieceFloats low, PieceFloats high, char* out) {
-  AOT_UNROLL for (int piece = 0; piece < 3; ++piece) {
-    const uint32_t half = piece < 2 ? 0x8000u : 0;
+  AOT_UNROLL for (int piece = 0; piece < PIECES; ++piece) {
+    const uint32_t half = piece + 1 < PIECES && PIECES > 2 ? 0x8000u : 0;
     const PieceWords l = (PieceWords(low) + half) & 0xffff0000u;
     const PieceWords h = (PieceWords(high) + half) & 0xffff0000u;
     const PieceWords pairs = l >> 16 | h;
-    __builtin_memcpy(out + piece * PieceSizes::kTile, &pairs, sizeof(pairs));
+    __builtin_memcpy(out + piece * PieceSizes<PIECES>::kTile, &pairs, sizeof(pairs));
     low -= PieceFloats(l);
     high -= PieceFloats(h);
   }
 }
 
-// C = rows * B. A row is TAPS runs of RUN floats, chunks of DEPTH k's are multiplied one after the
-// other: all of them, or a multiple of kStep that runs are multiples of, too.
-template <int64_t TAPS, int64_t RUN, int64_t DEPTH>
+// B as the cutter reads it: k's of panel j are rows from b + j * panel_stride on, `step` apart, of
+// which those of the first `columns` exist.
+template <class E>
+struct PiecePanels {
+  const E* b;
+  int64_t panel_stride, step, columns;
+  AOT_INLINE const E* at(int64_t j, int64_t k) const { return b + j * panel_stride + k * step; }
+  AOT_INLINE int64_t there(int64_t j) const { return min64(columns - j * kPanel, kPanel); }
+};
+
+// C = rows * B, in PIECES of an element. A row is TAPS runs of RUN elements of A, chunks of DEPTH
+// k's are multiplied one after the other: all of them, or a multiple of kStep that several runs are
+// multiples of, too.
+template <int PIECES, class A, class B, int64_t TAPS, int64_t RUN, int64_t DEPTH>
 struct PieceProduct {
-  using P = PieceSizes;
+  using P = PieceSizes<PIECES>;
+  using Range = PieceRange<PIECES>;
   static constexpr int64_t kK = TAPS * RUN;
-  static constexpr bool kJoined = RUN % P::kStep != 0;  // runs are joined into a row of their own
+  static constexpr bool kWhole = RUN % P::kStep == 0;
+  static constexpr bool kJoined = TAPS > 1 && !kWhole;  // runs are joined into a row of their own
   static constexpr bool kAtOnce = DEPTH >= kK;
   static_assert(kAtOnce || (!kJoined && DEPTH % P::kStep == 0), "chunks are of whole steps");
   static constexpr int64_t kSteps = P::steps(kAtOnce ? kK : DEPTH);
 
-  const float* const* rows;  // rows[t * tap_stride + i] of a strip; of each second kStrip behind
+  const A* const* rows;  // rows[t * tap_stride + i] of a strip; of each second kStrip behind
   int64_t tap_stride;
   float* c;  // of a strip where all of K is multiplied at once, else of all rows
   int64_t ldc;
   char* a;           // [2 strips][steps][upper and lower rows][pieces]
   char* b;           // [pairs of panels][steps][2 panels][pieces]
-  float* line;       // a row whose runs are joined
+  A* line;           // a row whose runs are joined
   uint8_t* odd_row;  // 1: out of the range
   uint8_t* odd_panel;
   mutable int64_t shape[2] = {0, 0};
 
-  PieceProduct(const float* const* pointers, int64_t stride, float* to, int64_t ld, char* scratch,
+  PieceProduct(const A* const* pointers, int64_t stride, float* to, int64_t ld, char* scratch,
                int64_t columns, int64_t most_rows)
       : rows(pointers), tap_stride(stride), c(to), ldc(ld) {
     a = scratch;
     b = a + 4 * kSteps * P::kSet;
-    line = reinterpret_cast<float*>(b + 2 * P::pairs(columns) * kSteps * P::kSet);
-    odd_row = reinterpret_cast<uint8_t*>(line + round_up(kK, P::kStep));
+    line = reinterpret_cast<A*>(b + 2 * P::pairs(columns) * kSteps * P::kSet);
+    odd_row = reinterpret_cast<uint8_t*>(line) + round_up(kK, P::kStep) * 4;
     odd_panel = odd_row + round_up(most_rows, 64);
-    zero_row(line + kK, round_up(kK, P::kStep) - kK);
+    if (kJoined) __builtin_memset(line + kK, 0, (round_up(kK, P::kStep) - kK) * sizeof(A));
   }
 
   // Rows [0, mrows) by `panels` of B. point(i0, i1, place) sets the pointers of some rows from
   // rows[place] on, part(i0, i1, C) gets their results. `fresh`: B's pieces are not those of the
   // last call. While a strip is multiplied, the next one's rows are cut.
   template <class Point, class Part>
-  AOT_INLINE void run(int64_t mrows, const PackedB<float>& from, int64_t panels, bool fresh,
+  AOT_INLINE void run(int64_t mrows, const PiecePanels<B>& from, int64_t panels, bool fresh,
                       const Point& point, const Part& part) const {
     const int64_t height = ceil_div(mrows, ceil_div(mrows, P::kTileRows)), strip = 2 * height;
     for (int64_t k0 = 0; k0 < kK; k0 += DEPTH) {
@@ -177,37 +220,47 @@ struct PieceProduct {
   }
 
   // The pieces of panels of B, k's [k0, k0 + depth).
-  void cut_panels(const PackedB<float>& from, int64_t panels, int64_t k0, int64_t depth) const {
+  void cut_panels(const PiecePanels<B>& from, int64_t panels, int64_t k0, int64_t depth) const {
     for (int64_t j = 0; j < panels; ++j) {
-      const float* at = from.b + j * from.panel_stride + k0 * kPanel;
-      char* out = b + (j / 2 * kSteps * 2 + j % 2) * P::kSet;
-      PieceRange range;
-      for (int64_t k = 0; k < depth; k += P::kStep, out += 2 * P::kSet) {
-        for (int64_t r = 0; r < P::kTileRows; ++r) {
-          const int64_t first = k + r, second = first + P::kTileRows;
-          const PieceFloats low = first < depth ? load_piece(at + first * kPanel) : PieceFloats{};
-          const PieceFloats high =
-              second < depth ? load_piece(at + second * kPanel) : PieceFloats{};
-          range.see(low);
-          range.see(high);
-          cut_pieces(low, high, out + r * 64);
-        }
+      const int64_t there = from.there(j);
+      const B* const at = from.at(j, k0);
+      if (there == kPanel) {
+        cut_panel(at, from.step, j, k0, depth, [](const B* row) { return load_piece(row); });
+      } else {
+        cut_panel(at, from.step, j, k0, depth,
+                  [there](const B* row) { return load_piece(row, there); });
       }
-      odd_panel[j] = uint8_t((k0 > 0 && odd_panel[j] != 0) || !range.each_inside());
     }
+  }
+  template <class Load>
+  AOT_INLINE void cut_panel(const B* at, int64_t step, int64_t j, int64_t k0, int64_t depth,
+                            const Load& load) const {
+    char* out = b + (j / 2 * kSteps * 2 + j % 2) * P::kSet;
+    Range range;
+    for (int64_t k = 0; k < depth; k += P::kStep, out += 2 * P::kSet) {
+      for (int64_t r = 0; r < P::kTileRows; ++r) {
+        const int64_t first = k + r, second = first + P::kTileRows;
+        const PieceFloats low = first < depth ? load(at + first * step) : PieceFloats{};
+        const PieceFloats high = second < depth ? load(at + second * step) : PieceFloats{};
+        range.see(low);
+        range.see(high);
+        cut_pieces<PIECES>(low, high, out + r * 64);
+      }
+    }
+    odd_panel[j] = uint8_t((k0 > 0 && odd_panel[j] != 0) || !range.each_inside());
   }
 
   // Makes the pieces of a strip's rows, k's [k0, k0 + depth), a step of a row at a time.
   struct Cutter {
     const PieceProduct& p;
-    const float* const* rows;
+    const A* const* rows;
     int64_t count, height, k0, depth;
     uint8_t* odd;
     char* to;
     int64_t i = 0, k = 0;  // what comes next
-    const float* at = nullptr;
+    const A* at = nullptr;
     char* out = nullptr;
-    PieceRange range{};
+    Range range{};
 
     AOT_INLINE Cutter(const PieceProduct& product, int64_t place, int64_t rows_of_strip,
                       int64_t tile_rows, int64_t first, int64_t ks, uint8_t* marks)
@@ -223,11 +276,11 @@ struct PieceProduct {
     }
     AOT_INLINE void row() {
       out = i < height ? to + i * 64 : to + P::kSet + (i - height) * 64;
-      range = PieceRange{};
+      range = Range{};
       k = 0;
       if constexpr (kJoined) {
         for (int64_t t = 0; t < TAPS; ++t) {
-          __builtin_memcpy(p.line + t * RUN, rows[t * p.tap_stride + i], RUN * sizeof(float));
+          __builtin_memcpy(p.line + t * RUN, rows[t * p.tap_stride + i], RUN * sizeof(A));
         }
         at = p.line;
       } else {
@@ -235,10 +288,18 @@ struct PieceProduct {
       }
     }
     AOT_INLINE void step() {
-      const PieceFloats low = load_piece(at), high = load_piece(at + P::kTileRows);
+      const int64_t left = kWhole || kJoined ? P::kStep : RUN - k0 - k;  // of the row
+      PieceFloats low, high;
+      if (left >= P::kStep) {
+        low = load_piece(at);
+        high = load_piece(at + P::kTileRows);
+      } else {
+        low = load_piece(at, min64(left, P::kTileRows));
+        high = load_piece(at + P::kTileRows, max64(left - P::kTileRows, 0));
+      }
       range.see(low);
       range.see(high);
-      cut_pieces(low, high, out);
+      cut_pieces<PIECES>(low, high, out);
       out += 2 * P::kSet;
       at += P::kStep;
       k += P::kStep;
@@ -292,9 +353,26 @@ struct PieceProduct {
       if (RIGHT) Tiles::dot<1, 4, 7>();
       if (BELOW && RIGHT) Tiles::dot<3, 5, 7>();
     };
-    // Small products of all k's first: their sums are rounded to less than what comes then.
     const char *const first_of_strip = strip, *const first_of_pair = pair;
-    for (int64_t s = 0; s < steps; ++s) {
+    for (int64_t s = 0; PIECES == 2 && s < steps; ++s) {
+      load_a(1);
+      load_b(0);
+      dot();
+      load_a(0);
+      dot();
+      fetch.step();
+      cutter.some(ceil_div(cuts, 2));
+      load_b(1);
+      dot();
+      load_a(1);
+      dot();
+      fetch_right.step();
+      cutter.some(cuts / 2);
+      strip += 2 * P::kSet;
+      pair += 2 * P::kSet;
+    }
+    // Small products of all k's first: their sums are rounded to less than what comes then.
+    for (int64_t s = 0; PIECES == 3 && s < steps; ++s) {
       load_a(2);
       load_b(0);
       dot();
@@ -315,7 +393,7 @@ struct PieceProduct {
     }
     strip = first_of_strip;
     pair = first_of_pair;
-    for (int64_t s = 0; s < steps; ++s) {
+    for (int64_t s = 0; PIECES == 3 && s < steps; ++s) {
       load_a(0);
       load_b(0);
       dot();
@@ -350,13 +428,13 @@ struct PieceProduct {
   // A strip by all panels. Meanwhile the rows behind it are fetched, where all of K is multiplied
   // at once, or this strip's share of B's next chunk.
   AOT_INLINE void multiply(int64_t place, int64_t count, int64_t height, int64_t panels, int64_t k0,
-                           int64_t depth, const PackedB<float>& from, int64_t strip, int64_t strips,
+                           int64_t depth, const PiecePanels<B>& from, int64_t strip, int64_t strips,
                            float* to, Cutter& cutter) const {
     const int64_t steps = P::steps(depth);
     const char* const pieces = a + place / P::kStrip * 2 * kSteps * P::kSet;
     const int64_t cuts = ceil_div(P::kStrip, ceil_div(panels, 2));
     const bool more = TAPS == 1 && kAtOnce && cutter.count > 0;
-    const int64_t wanted = more ? cutter.count * ceil_div(RUN, 16) : 0;
+    const int64_t wanted = more ? cutter.count * ceil_div(RUN * int64_t(sizeof(A)), 64) : 0;
     const char* ahead = reinterpret_cast<const char*>(rows[place]);
     if (more) ahead = reinterpret_cast<const char*>(cutter.rows[cutter.count - 1] + RUN);
     const int64_t lines = ceil_div(wanted, ceil_div(panels, 2) * steps);
@@ -367,8 +445,8 @@ struct PieceProduct {
       float* const below = ct + height * ldc;
       Fetch one{ahead, lines, lines * 64}, two{ahead, 0, 0};
       if constexpr (!kAtOnce) {
-        if (k0 + depth < kK) {
-          const float* const next = from.b + j * from.panel_stride + (k0 + depth + first) * kPanel;
+        if (k0 + depth < kK && from.step * sizeof(B) == 64) {
+          const B* const next = from.at(j, k0 + depth + first);
           one = {reinterpret_cast<const char*>(next), last - first, P::kStep * 64};
           two = one;
           if (j + 1 < panels) two.at = reinterpret_cast<const char*>(next + from.panel_stride);
@@ -389,7 +467,7 @@ struct PieceProduct {
   }
 
   // Multiplies by vectors what is out of the range.
-  AOT_INLINE void mend(int64_t place, int64_t count, const PackedB<float>& from, int64_t panels,
+  AOT_INLINE void mend(int64_t place, int64_t count, const PiecePanels<B>& from, int64_t panels,
                        float* to, const uint8_t* odd) const {
     uint8_t some = 0;
     for (int64_t i = 0; i < count; ++i) some = uint8_t(some | odd[i]);
@@ -398,16 +476,18 @@ struct PieceProduct {
   }
 
   __attribute__((noinline, cold)) void mend_some(int64_t place, int64_t count,
-                                                 const PackedB<float>& from, int64_t panels,
+                                                 const PiecePanels<B>& from, int64_t panels,
                                                  float* to, const uint8_t* odd) const {
     for (int64_t i = 0; i < count; ++i) {
       for (int64_t j = 0; j < panels; ++j) {
         if (odd[i] == 0 && odd_panel[j] == 0) continue;
-        const float* const at = from.b + j * from.panel_stride;
-        const MicroArgs<float> m{
-            rows + place + i,          tap_stride, TAPS, 0, RUN,  at, from.panel_stride, kPanel,
-            to + i * ldc + j * kPanel, ldc,        at,   0, false};
-        micro_kernel<MultiplyAdd<float>, 1, 1>(m);
+        PieceFloats sum{};
+        const int64_t there = from.there(j);
+        for (int64_t k = 0; k < kK; ++k) {
+          const float x = widen(rows[k / RUN * tap_stride + place + i][k % RUN]);
+          sum += x * load_piece(from.at(j, k), there);
+        }
+        __builtin_memcpy(to + i * ldc + j * kPanel, &sum, sizeof(sum));
       }
     }
   }
