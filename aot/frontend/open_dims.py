@@ -41,12 +41,17 @@ def _is_dense(own: Callable[..., bool], sizes: Any, strides: Any) -> bool:
     if len(sizes) == 1 and isinstance(strides[0], int):
         return strides[0] == 1
     # Only for `<`, which is all that sorting asks: every further question is a guard.
-    by_stride = cmp_to_key(lambda a, b: -1 if _is_below(a[1], b[1]) else 0)
+    by_stride = cmp_to_key(_compared)
     ordered = sorted(zip(sizes, strides, strict=True), key=by_stride, reverse=True)
     is_told: bool = _common.check_contiguous_sizes_strides(
         [size for size, _ in ordered], [stride for _, stride in ordered], false_if_dde=True
     )
     return is_told
+
+
+def _compared(a: tuple[Any, Any], b: tuple[Any, Any]) -> int:
+    """For sorting pairs of size and stride, which asks whether this is below 0 alone."""
+    return -1 if _is_below(a[1], b[1]) else 0
 
 
 def _is_below(stride: Any, other: Any) -> bool:

@@ -5,6 +5,7 @@ All charts of a program share one source of kernels, so that what is chosen in o
 
 from __future__ import annotations
 
+import math
 import re
 from itertools import cycle
 from typing import Any
@@ -70,7 +71,7 @@ def kernel_source(program: PageProgram, name: str) -> ColumnDataSource:
 
 def _diameter(share: float) -> float:
     """Of a kernel's circle, in pixels; the area tells its share of the slowest one's time."""
-    return 8 + 16 * share**0.5
+    return 8 + 16 * math.sqrt(share)
 
 
 def flow_chart(program: PageProgram, source: ColumnDataSource) -> Any:
