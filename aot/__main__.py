@@ -18,6 +18,9 @@ NEEDED = ("click", "jinja2", "ml_dtypes", "rich", "safetensors", "sympy", "torch
 TOOLCHAIN = 4
 """The exit code that docs/errors.md gives a machine that lacks something."""
 
+INTERRUPTED = 130
+"""And that of an interrupt."""
+
 
 def program() -> NoReturn:
     """The `aot-package` program, as a process of its own: see `_leave`."""
@@ -56,6 +59,9 @@ def main() -> NoReturn:
             with kept_code.methods_kept("command"):
                 cli = importlib.import_module("aot.cli")
         sys.exit(cli.main())
+    except KeyboardInterrupt:  # while it is imported; later the command line tells it
+        print("interrupted; nothing was changed", file=sys.stderr)
+        sys.exit(INTERRUPTED)
     except ModuleNotFoundError as error:
         if error.name not in NEEDED:
             raise

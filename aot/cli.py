@@ -63,11 +63,17 @@ class _DefaultToBuild(click.Group):
         return super().parse_args(ctx, args)
 
     def _refuse_misspelt(self, ctx: click.Context, word: str) -> None:
-        """A word that is nearly a command, and no file, is not taken for a model."""
+        """A word that is no file, and nearly a command or alone a word, is no model."""
         near = get_close_matches(word, self.commands, n=1)
-        if near and not Path(word).exists():
+        if Path(word).exists() or word.startswith("-"):
+            return
+        if near:
             raise click.UsageError(
                 f"There is no command or file '{word}'. Did you mean '{near[0]}'?", ctx
+            )
+        if word.isidentifier():
+            raise click.UsageError(
+                f"There is no command or file '{word}'. Commands: {', '.join(self.commands)}.", ctx
             )
 
 
@@ -231,8 +237,8 @@ def _observed_build(model: Path, options: BuildOptions, quiet: bool) -> BuildRep
 
 def _kernel_counts(report: BuildReport) -> str:
     """Like "7 kernels"; with programs of different numbers, "7/9 kernels"."""
-    counts = dict.fromkeys(str(len(program.kernels)) for program in report.programs)
-    return f"{'/'.join(counts)} kernels"
+    counts = list(dict.fromkeys(str(len(program.kernels)) for program in report.programs))
+    return f"{'/'.join(counts)} kernel{'' if counts == ['1'] else 's'}"
 
 
 @cli.command(short_help="Package a model.")

@@ -22,7 +22,7 @@ from aot.backends.base import Backend, EmittedGraph, KernelBinary, KernelSource
 from aot.backends.registry import backend_for
 from aot.errors import InternalError, UsageError
 from aot.frontend.capture import Captured, capture_file
-from aot.frontend.golden import examples
+from aot.frontend.golden import examples, refused_by_eager
 from aot.frontend.ingest import ingest
 from aot.frontend.operators import is_given
 from aot.ir.flow import Outline
@@ -124,20 +124,21 @@ def build(
     graph, weights = stages.run("ingest", lambda: _ingest(captured, given, options))
     refuse_kernels(graph, programs)
     check_operators(graph, programs, options.operators, carried)
-    lowered = stages.run("lower", lambda: lower_outline(outline(graph)))
-    # From here on each program goes its own way: what to fuse depends on the device.
-    kernels = _schedule(stages, programs, lowered)
-    # Kernels that the backend has put into one launch run at the same time.
-    memory = stages.run(
-        "plan_memory", lambda: _each(programs, lambda _, k: plan_memory(kernels[k]))
-    )
-    emitted = stages.run(
-        "emit", lambda: _each(programs, lambda p, k: _emit(p, kernels[k], options))
-    )
-    binaries = stages.run(
-        "build",
-        lambda: _each(programs, lambda p, k: p.backend.compile(emitted[k], p.target, options)),
-    )
+    with refused_by_eager(captured):
+        lowered = stages.run("lower", lambda: lower_outline(outline(graph)))
+        # From here on each program goes its own way: what to fuse depends on the device.
+        kernels = _schedule(stages, programs, lowered)
+        # Kernels that the backend has put into one launch run at the same time.
+        memory = stages.run(
+            "plan_memory", lambda: _each(programs, lambda _, k: plan_memory(kernels[k]))
+        )
+        emitted = stages.run(
+            "emit", lambda: _each(programs, lambda p, k: _emit(p, kernels[k], options))
+        )
+        binaries = stages.run(
+            "build",
+            lambda: _each(programs, lambda p, k: p.backend.compile(emitted[k], p.target, options)),
+        )
     linked = stages.run(
         "assemble",
         lambda: _link(captured, programs, memory, emitted, binaries, weights, carried, options),

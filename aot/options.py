@@ -144,7 +144,10 @@ class BuildOptions:
             raise UsageError("no target given", advice="Give --target cpu, or leave it out.")
         own = self.output.name if self.output else ""
         if self.weights_file and self.weights_file in (own, ".", ".."):
-            raise UsageError(f"the weights cannot go to {self.weights_file!r}")
+            raise UsageError(
+                f"the weights cannot go to {self.weights_file!r}, which is the package itself",
+                advice="Give --weights-file another name than the package has.",
+            )
         if self.weights_file != Path(self.weights_file).name:
             raise UsageError(
                 f"the weights' file {self.weights_file!r} must be a name without a folder",

@@ -59,7 +59,9 @@ def keygen(*, name: Path, kind: str, as_json: bool, debug: bool) -> None:
             raise PackageWriteError(
                 f"cannot write the key: {error.strerror}",
                 where=path,
-                advice="An existing key is never replaced; choose another name.",
+                advice="An existing key is never replaced; choose another name."
+                if isinstance(error, FileExistsError)
+                else "NAME may have a folder in front, which must be there and yours to write to.",
             ) from error
     key = signing.key_id(signing.read_public_key(files[1])) if kind == KINDS[0] else ""
     if as_json:
@@ -91,7 +93,10 @@ def sign(
 ) -> None:
     """Sign PACKAGE, which stays one file: signatures that it has are kept, weights not read."""
     if not keys and beside is None:
-        raise UsageError("no key to sign with: give --key, --model-signing or both")
+        raise UsageError(
+            "no key to sign with: give --key, --model-signing or both",
+            advice="`aot-package keygen NAME` makes a pair of keys; NAME.key signs.",
+        )
     signing, model_signing = _signing()
     private = [signing.read_private_key(path) for path in keys]
     for path, key in zip(keys, private, strict=True):

@@ -10,8 +10,10 @@ if(NOT nlohmann_json_FOUND)
   endif()
   find_path(AOT_NLOHMANN_INCLUDE nlohmann/json.hpp HINTS ${AOT_NLOHMANN_PACKAGE}/include)
   if(NOT AOT_NLOHMANN_INCLUDE)
-    message(FATAL_ERROR "nlohmann/json.hpp not found: install the Debian package nlohmann-json3-dev "
-                        "or the PyPI package nlohmann-json, or set AOT_NLOHMANN_INCLUDE.")
+    message(FATAL_ERROR "nlohmann/json.hpp not found. `make setup` brings it: activate its "
+                        "environment (. .venv/bin/activate). Or install the Debian package "
+                        "nlohmann-json3-dev or the PyPI package nlohmann-json, or set "
+                        "AOT_NLOHMANN_INCLUDE.")
   endif()
   add_library(nlohmann_json::nlohmann_json INTERFACE IMPORTED)
   target_include_directories(nlohmann_json::nlohmann_json SYSTEM INTERFACE ${AOT_NLOHMANN_INCLUDE})

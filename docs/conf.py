@@ -13,6 +13,7 @@ source_suffix = {".md": "markdown"}
 myst_enable_extensions = ["colon_fence", "deflist"]
 myst_heading_anchors = 4
 highlight_language = "none"
+smartquotes_action = "qe"  # quotes and ellipses; dashes would make one of `--debug`'s two
 
 html_theme = "furo"
 html_title = f"aot-package {VERSION}"

@@ -16,6 +16,7 @@ from aot_runtime.tools import bench as bench_report
 from aot_runtime.tools.failures import INTERRUPTED
 
 import aot
+from aot.__main__ import main as start
 from aot.cli import run_command
 from aot.errors import CompilerFailed, ExportError, PackageWriteError
 from aot.options import CPU_LEVELS, STAGES, BuildOptions, default_cache_dir
@@ -193,12 +194,16 @@ def test_inspect(package: Path, capsys) -> None:
     assert json.loads(capsys.readouterr().out)["programs"][0]["kernels"] == ["k0", "k1"]
 
 
+def flipped(package: Path) -> bytes:
+    """The package with another bit in its weights."""
+    data = bytearray(package.read_bytes())
+    data[data.rfind(np.array([1.0, -2.0, 0.5, 3.0], np.float32).tobytes())] ^= 1
+    return bytes(data)
+
+
 def test_inspect_finds_a_flipped_bit(package: Path, tmp_path: Path, capsys) -> None:
     damaged = tmp_path / "damaged.pkg"
-    data = bytearray(package.read_bytes())
-    at = data.rfind(np.array([1.0, -2.0, 0.5, 3.0], np.float32).tobytes())
-    data[at] ^= 1
-    damaged.write_bytes(data)
+    damaged.write_bytes(flipped(package))
     assert run_command(["inspect", str(damaged), "--checksums"]) == 5
     assert "weights/w" in capsys.readouterr().err
 
@@ -230,6 +235,24 @@ def test_run_random_by_size_and_from_a_file(package: Path, tmp_path: Path, capsy
 def test_wrong_runs(package: Path, capsys, arguments: list[str], code: int, word: str) -> None:
     assert run_command(["run", str(package), *arguments]) == code
     assert word in capsys.readouterr().err
+
+
+def test_a_damaged_package_is_not_run(package: Path, tmp_path: Path, capsys) -> None:
+    damaged = tmp_path / "damaged.pkg"
+    damaged.write_bytes(flipped(package))
+    assert run_command(["run", str(damaged)]) == 5
+    assert "1 entry is not as written: weights/w" in capsys.readouterr().err
+
+
+def test_files_of_a_run_that_are_none(package: Path, tmp_path: Path, capsys) -> None:
+    assert run_command(["run", str(package), "-o", str(tmp_path)]) == 5
+    assert "outputs cannot be written: Is a directory" in capsys.readouterr().err
+    assert run_command(["run", str(package), "-o", str(tmp_path / "plain")]) == 0
+    assert [path.name for path in tmp_path.iterdir()] == ["plain"]
+    for path, word in ((__file__, "this is no .npz file"), (tmp_path, "Is a directory")):
+        assert run_command(["run", str(package), "--inputs", str(path)]) == 3
+        message = capsys.readouterr().err
+        assert f"cannot read inputs: {word}" in message and "numpy.savez" in message
 
 
 @pytest.mark.parametrize(
@@ -321,7 +344,10 @@ def test_the_time_of_kernels_is_of_the_runs_that_nothing_interrupted(
     result = bench_report.measure(package, None, 1, [np.zeros((2, 4), np.float32)], 5)
     assert [kernel.seconds for kernel in result.kernels] == [pytest.approx(4e-6)]
     told = replace(result, percentiles={50: 1e-3}, rival={50: 1.0})
-    assert "ours takes 0.001 of its p50" in bench_report.text(told, 1)
+    text = bench_report.text(told, 1)
+    assert "ours takes 0.001 of its p50" in text and "others used this machine" not in text
+    busy = bench_report.text(replace(result, percentiles={50: 1e-6}), 1)
+    assert "which is more than the latency above: others used this machine" in busy
 
 
 def test_bench_writes_a_page(package: Path, tmp_path: Path, capsys) -> None:
@@ -415,6 +441,20 @@ def without(packages: str, *arguments: object) -> subprocess.CompletedProcess[st
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
+def test_an_interrupt_while_the_compiler_is_imported_is_no_traceback(
+    monkeypatch: pytest.MonkeyPatch, capsys
+) -> None:
+    def interrupted(name: str) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(sys, "argv", ["aot-package", "m.py"])
+    monkeypatch.setattr("importlib.import_module", interrupted)
+    with pytest.raises(SystemExit) as end:
+        start()
+    assert end.value.code == 130
+    assert capsys.readouterr().err == "interrupted; nothing was changed\n"
+
+
 ENDING = """
 import atexit, sys
 from aot import __main__
@@ -504,3 +544,5 @@ def test_places_that_cannot_be_written_are_no_bug_of_ours(
 def test_a_misspelt_command_is_no_model(driver: FakeDriver, tmp_path: Path, capsys) -> None:
     assert run_command(["insepct", "m.pkg"]) == 2
     assert "no command or file 'insepct'. Did you mean 'inspect'?" in capsys.readouterr().err
+    assert run_command(["deploy", "m.pkg"]) == 2
+    assert "no command or file 'deploy'. Commands: build, explain," in capsys.readouterr().err

@@ -97,3 +97,9 @@ def test_every_variable_is_documented() -> None:
     document = (ROOT / "docs" / "errors.md").read_text(encoding="utf-8")
     for name, meaning in options.ENVIRONMENT.items():
         assert f"| `{name}` | {meaning} |" in document
+
+
+def test_weights_do_not_go_to_the_package_itself(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"'m\.pkg', which is the package itself") as caught:
+        BuildOptions(output=tmp_path / "m.pkg", weights_file="m.pkg")
+    assert "another name" in caught.value.advice

@@ -9,7 +9,9 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from io import StringIO
+from typing import Any
 
+import numpy as np
 import torch
 
 from aot.errors import AotError, DynamicShapeError, ExportError, InputMismatch
@@ -126,11 +128,14 @@ def export_error(
         where = place_of_error(error, source.root) or place_of_model(source)
         details = first_lines(error, _TORCH_ADVICE)
         if type(error).__name__ == "UserError" and _about_shapes(str(error)):
+            misspelt = _misspelt_shapes(str(error))
             return DynamicShapeError(
-                "the model does not allow the dynamic shapes that were asked for",
+                "the dynamic shapes that were asked for do not fit the inputs"
+                if misspelt
+                else "the model does not allow the dynamic shapes that were asked for",
                 where=place_of_model(source),
                 details=details,
-                advice=_shape_advice(str(error)),
+                advice=misspelt or _shape_advice(str(error)),
             )
         given = _wrong_with_what_is_given(source, names, str(error))
         if given is not None:
@@ -181,6 +186,13 @@ def _wrong_with_what_is_given(
             advice="Give an example within the range, or ask for a wider one: "
             "Dim(…, min=…, max=…).",
         )
+    beyond = _dimension_beyond(source, names) if _NO_DIMENSION in message else ""
+    if beyond:
+        return DynamicShapeError(
+            beyond,
+            where=where,
+            advice="Dimensions are counted from 0: dynamic_shapes = ({0: Dim(…)}, …).",
+        )
     odd = without_counterpart(names, (*source.args, *source.kwargs.values()))
     if odd is not None:
         return _without_counterpart(source, *odd)
@@ -209,15 +221,34 @@ def not_plain(name: str, where: str = "") -> ExportError:
 
 
 _NOT_IN_RANGE = " not in range ["
+_NO_DIMENSION = "list assignment index out of range"
+"""torch's words where shapes name a dimension that an input does not have."""
 
 
-def _size_out_of_range(source: ModelSource, names: tuple[str, ...]) -> str:
-    """Which size of the example is outside of the range that was asked for; "" for none."""
+def _asked_sizes(
+    source: ModelSource, names: tuple[str, ...]
+) -> Iterator[tuple[str, torch.Tensor, int, Any]]:
+    """How each input is named for which a size was asked, itself, the dimension and the size."""
     example = source.args, source.kwargs
     tensors = list(_inputs(source, names))
     wanted = wanted_sizes(example, names, source.dynamic_shapes)
     for (position, axis), asked in wanted.items():
         path, tensor = tensors[position]
+        yield path, tensor, axis, asked
+
+
+def _dimension_beyond(source: ModelSource, names: tuple[str, ...]) -> str:
+    """Which dimension was asked for that its input does not have; "" for none."""
+    for path, tensor, axis, _ in _asked_sizes(source, names):
+        if axis not in range(tensor.dim()):
+            count = f"{tensor.dim()} dimension{'s' if tensor.dim() != 1 else ''}"
+            return f"dynamic_shapes names dimension {axis} of {path}, which has {count}"
+    return ""
+
+
+def _size_out_of_range(source: ModelSource, names: tuple[str, ...]) -> str:
+    """Which size of the example is outside of the range that was asked for; "" for none."""
+    for path, tensor, axis, asked in _asked_sizes(source, names):
         low, high = getattr(asked, "min", None), getattr(asked, "max", None)
         size = tensor.shape[axis]
         if (low is not None and size < low) or (high is not None and size > high):
@@ -228,7 +259,13 @@ def _size_out_of_range(source: ModelSource, names: tuple[str, ...]) -> str:
     return ""
 
 
-def _without_counterpart(source: ModelSource, path: str, kind: type[object]) -> ExportError:
+def _without_counterpart(source: ModelSource, path: str, kind: type[object]) -> AotError:
+    if kind is np.ndarray:
+        return InputMismatch(
+            f"the argument {path} is an array of NumPy's, where torch wants a tensor",
+            where=place_of_model(source),
+            advice="Give torch.from_numpy(…); the package itself takes arrays of NumPy's.",
+        )
     return ExportError(
         f"the argument {path} is a {kind.__name__}, which a package cannot hold",
         where=place_of_model(source),
@@ -305,6 +342,29 @@ def fixes_size(error: BaseException) -> bool:
 def depends_on_values(error: BaseException) -> bool:
     """Whether torch gave up where the model asks for a value."""
     return type(error).__name__ in ("GuardOnDataDependentSymNode", "DataDependentOutputException")
+
+
+_MISSPELT_SHAPES = (
+    (
+        r"top-level keys must be the arg names",
+        "Keys are the names of forward's parameters; or give a tuple with an entry for each input.",
+    ),
+    (
+        r"Detected mismatch between the structure",
+        "Give an entry for each input, nested as the inputs are; None where nothing is dynamic.",
+    ),
+    (
+        r"Unexpected (dimension mapped|input tensor shape)",
+        "An entry is {dimension: size}, {0: Dim(…, min=…, max=…)}; a size may be Dim.AUTO, "
+        "Dim.DYNAMIC, Dim.STATIC, a number or None, too.",
+    ),
+)
+"""What torch says of shapes that are not written as it takes them, and how they are."""
+
+
+def _misspelt_shapes(message: str) -> str:
+    """How dynamic shapes are written that torch does not understand; "" for those that it does."""
+    return next((advice for sign, advice in _MISSPELT_SHAPES if re.search(sign, message)), "")
 
 
 def _shape_advice(message: str) -> str:

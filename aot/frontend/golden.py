@@ -12,10 +12,10 @@ import torch
 from torch.export.graph_signature import OutputKind
 from torch.utils import _pytree as pytree
 
-from aot.errors import AotError, InputMismatch
+from aot.errors import AotError, CompilerFailed, InputMismatch, InternalError
 from aot.frontend.capture import Captured, eval_mode
 from aot.frontend.derivatives import differentiating
-from aot.frontend.places import UserCode, first_lines, place_of_error
+from aot.frontend.places import UserCode, failure_of, first_lines, place_of_error
 from aot.frontend.weights import to_array
 
 Array = np.ndarray
@@ -83,6 +83,32 @@ def _failing(captured: Captured) -> Callable[[BaseException], AotError]:
         )
 
     return convert
+
+
+@contextmanager
+def refused_by_eager(captured: Captured) -> Iterator[None]:
+    """A block that fails with the example's fault where eager fails with the example, too.
+
+    torch traces some operators with types that their kernels refuse, such as a product of
+    integers by a weight of floats; no stage after them knows what to make of it.
+
+    Raises:
+        InputMismatch: Eager refuses the example inputs.
+    """
+    try:
+        yield
+    except (ValueError, CompilerFailed, InternalError) as error:
+        args, kwargs = captured.example
+        module = captured.module
+        with eval_mode(module), kept_values(captured), torch.no_grad():
+            eager = failure_of(lambda: module(*args, **dict(kwargs)))
+        if eager is None:
+            raise
+        raise InputMismatch(
+            "the model itself fails with the example inputs",
+            where=place_of_error(eager, captured.root) or captured.name,
+            details=first_lines(eager),
+        ) from error
 
 
 def _own_tensors(nested: Any) -> Any:

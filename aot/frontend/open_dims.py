@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import partial
+from functools import cmp_to_key, partial
 from typing import Any
 from unittest.mock import patch
 
@@ -16,6 +16,7 @@ import torch
 from torch import _prims_common
 from torch.export import Dim
 from torch.fx.experimental import proxy_tensor
+from torch.fx.experimental.symbolic_shapes import guard_or_false, guard_or_true
 from torch.utils import _pytree as pytree
 
 from aot.frontend.labels import InputAxis
@@ -39,9 +40,11 @@ def _is_dense(own: Callable[..., bool], sizes: Any, strides: Any) -> bool:
         return own(sizes, strides)
     if len(sizes) == 1 and isinstance(strides[0], int):
         return strides[0] == 1
-    ordered = sorted(map(_common.K, sizes, strides), reverse=True)
+    # Only for `<`, which is all that sorting asks: every further question is a guard.
+    by_stride = cmp_to_key(_compared)
+    ordered = sorted(zip(sizes, strides, strict=True), key=by_stride, reverse=True)
     is_told: bool = _common.check_contiguous_sizes_strides(
-        [x.size for x in ordered], [x.stride for x in ordered], false_if_dde=True
+        [size for size, _ in ordered], [stride for _, stride in ordered], false_if_dde=True
     )
     return is_told
 
@@ -66,6 +69,19 @@ def _overlap(own: Callable[[Any], int], x: torch.Tensor) -> int:
 def _is_zero(step: Any) -> bool:
     """Whether a stride is the number 0; an open one is not."""
     return isinstance(step, int) and step == 0
+
+
+def _compared(a: tuple[Any, Any], b: tuple[Any, Any]) -> int:
+    """For sorting pairs of size and stride, which asks whether this is below 0 alone."""
+    return -1 if _is_below(a[1], b[1]) else 0
+
+
+def _is_below(stride: Any, other: Any) -> bool:
+    """Whether a stride is known to be less than another, or to divide one that is not its equal."""
+    if guard_or_false(stride < other):
+        return True
+    divides = guard_or_false(stride == 0) or guard_or_false(other % stride == 0)
+    return divides and guard_or_true(stride != other)
 
 
 @contextmanager

@@ -36,5 +36,7 @@ def _read(name: str, path: Path) -> bytes:
         return path.read_bytes()
     except OSError as error:
         raise UsageError(
-            f"cannot read the file for {name}: {error.strerror or error}", where=path
+            f"cannot read the file for {name}: {error.strerror or error}",
+            where=path,
+            advice="Give --file NAME=PATH with the path of a file that may be read.",
         ) from error

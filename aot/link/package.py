@@ -71,6 +71,7 @@ _ADVICE = {
     errno.ENOENT: "Create the directory first, or choose another output path with -o.",
     errno.ENOTDIR: "A part of the path is a file; choose another output path with -o.",
     errno.EISDIR: "The output path is a directory; give a file name with -o.",
+    errno.EINVAL: "Give a file name with -o.",
 }
 
 
@@ -364,11 +365,12 @@ def check_place(path: Path) -> None:
     """Say before anything is built what would be said after it: that no package can be put there.
 
     Raises:
-        PackageWriteError: There is no such folder, it cannot be written to, or `path` is a folder.
+        PackageWriteError: There is no such folder, it cannot be written to, or `path` is a folder
+            or device.
     """
     with _refused(path):
         os.close(os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY))
-        _refuse_folder(path)
+        _refuse_no_file(path)
         if not os.access(path.parent, os.W_OK):
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
 
@@ -386,9 +388,12 @@ def _refused(path: Path) -> Iterator[None]:
         ) from error
 
 
-def _refuse_folder(path: Path) -> None:
+def _refuse_no_file(path: Path) -> None:
+    """Folders, and what is no file either: a device or a pipe would be replaced by the package."""
     if path.is_dir():
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+    if path.exists() and not path.is_file():
+        raise OSError(errno.EINVAL, "it is a device, pipe or socket, which a file would replace")
 
 
 @contextmanager
@@ -400,7 +405,7 @@ def _replacing(path: Path) -> Iterator[_File]:
     """
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(6)}.tmp")
     with _refused(path):
-        _refuse_folder(path)
+        _refuse_no_file(path)
         # Not tempfile: the package shall have the permissions that the user's umask gives.
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
         descriptor = os.open(temporary, flags, 0o666)

@@ -22,6 +22,7 @@ from aot_runtime.format.plan import (
     Storage,
 )
 from aot_runtime.format.reader import PackageFile
+from aot_runtime.format.steps_json import origin_of
 from aot_runtime.tools.bench import BenchResult, Observed, percentiles_text
 from aot_runtime.tools.inspect import declared_kernels
 from aot_runtime.tools.units import format_seconds
@@ -133,7 +134,7 @@ def _kernel(
     name = program.kernels[step.kernel].name
     kinds = access.get(name, ("update",) * len(step.buffers))
     named = [(buffers[b], kind) for b, kind in zip(step.buffers, kinds, strict=False)]
-    origin = plan.origins[step.origin]
+    origin = origin_of(plan, step)
     return PageKernel(
         name=name,
         kind=_short_operator(origin.operator),

@@ -5,6 +5,7 @@ All charts of a program share one source of kernels, so that what is chosen in o
 
 from __future__ import annotations
 
+import math
 import re
 from itertools import cycle
 from typing import Any
@@ -61,10 +62,16 @@ def kernel_source(program: PageProgram, name: str) -> ColumnDataSource:
             "place": [" · ".join(place for place, _ in kernel.places) for kernel in rows],
             "cost": [_cost(kernel) for kernel in rows],
             "color": [colors[kernel.kind] for kernel in rows],
-            "size": [8 + 16 * share(kernel) ** 0.5 for kernel in rows],
+            "size": [_diameter(share(kernel)) for kernel in rows],
+            "above": [_diameter(share(kernel)) / 2 + 3 for kernel in rows],
         },
         name=name,
     )
+
+
+def _diameter(share: float) -> float:
+    """Of a kernel's circle, in pixels; the area tells its share of the slowest one's time."""
+    return 8 + 16 * math.sqrt(share)
 
 
 def flow_chart(program: PageProgram, source: ColumnDataSource) -> Any:
@@ -94,7 +101,7 @@ def flow_chart(program: PageProgram, source: ColumnDataSource) -> Any:
         y="y",
         text="label",
         source=source,
-        y_offset=11,
+        y_offset="above",  # a name stands over its circle, however large that is
         text_align="center",
         text_font_size="10px",
         text_color=GREY,

@@ -211,7 +211,7 @@ class BuildReport:
                 program.target,
                 kernel.name,
                 kernel.kind,
-                ", ".join(f"{o.file}:{o.line}" for o in kernel.origins if o.line),
+                ", ".join(dict.fromkeys(o.place for o in kernel.origins if o.place)),
                 ", ".join(kernel.operators),
                 format_bytes(kernel.nbytes),
                 format_count(kernel.flops),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -106,12 +107,22 @@ def partial_report(values: Mapping[str, object], timings: Sequence[StageTime]) -
     )
 
 
+def by_labels(text: str, graph: KernelGraph) -> str:
+    """The text with the user's names of sizes in place of ours: "batch" for "s31"."""
+    labels = {dim.name: dim.label for dim in graph.dims if dim.label}
+    if not labels:
+        return text
+    names = "|".join(map(re.escape, labels))
+    return re.sub(rf"\b(?:{names})\b", lambda found: labels[found[0]], text)
+
+
 def program_report(target: str, graph: KernelGraph, memory: MemoryPlan | None) -> ProgramReport:
     """The report of one program; without a memory plan its arena counts as empty."""
+    decisions = tuple(replace(d, reason=by_labels(d.reason, graph)) for d in graph.decisions)
     return ProgramReport(
         target=target,
         kernels=kernel_reports(graph),
-        decisions=graph.decisions,
+        decisions=decisions,
         arena_bytes=0 if memory is None else arena_nbytes(memory, example_sizes(graph)),
         on_host=on_host(target),
         buffers=buffer_reports(graph, memory),
@@ -176,7 +187,7 @@ def _report(graph: KernelGraph, kernel: Kernel, sizes: SizeValues) -> KernelRepo
         writes=kernel.writes,
         nbytes=_number(kernel_bytes(kernel, graph.buffers), sizes),
         flops=_number(kernel_flops(kernel), sizes),
-        text=print_kernel(kernel),
+        text=by_labels(print_kernel(kernel), graph),
     )
 
 

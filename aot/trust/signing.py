@@ -70,7 +70,12 @@ def read_private_key(path: Path) -> PrivateKey:
     try:
         key = load_pem_private_key(_read(path), None)
     except (ValueError, TypeError, UnsupportedAlgorithm) as error:
-        raise UsageError(f"no private key without a password: {error}", where=path) from error
+        raise UsageError(
+            "the file holds no private key without a password",
+            where=path,
+            details=str(error),
+            advice="Give a .key file of `aot-package keygen`.",
+        ) from error
     if isinstance(key, Ed25519PrivateKey | ec.EllipticCurvePrivateKey):
         return key
     raise UsageError(
@@ -88,7 +93,12 @@ def read_public_key(path: Path) -> Ed25519PublicKey:
     try:
         key = load_pem_public_key(_read(path))
     except (ValueError, UnsupportedAlgorithm) as error:
-        raise UsageError(f"no public key: {error}", where=path) from error
+        raise UsageError(
+            "the file holds no public key",
+            where=path,
+            details=str(error),
+            advice="Give a .pub file of `aot-package keygen`.",
+        ) from error
     if isinstance(key, Ed25519PublicKey):
         return key
     raise UsageError("packages are signed with Ed25519 keys; this one is another", where=path)

@@ -5,12 +5,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
+from torch.export import Dim
 
 from aot import package
-from aot.errors import DynamicShapeError, ExportError
+from aot.errors import DynamicShapeError, ExportError, InputMismatch
 from tests.calls import Calls
 
 X = torch.arange(3.0)
@@ -79,7 +81,7 @@ def test_weights_without_values_are_named(tmp_path: Path) -> None:
 
 
 def test_an_example_outside_of_its_range_is_named(tmp_path: Path) -> None:
-    rows = torch.export.Dim("rows", min=4, max=8)
+    rows = Dim("rows", min=4, max=8)
     with pytest.raises(DynamicShapeError, match=r"input has 3 elements along dimension 0.*4 to 8"):
         package(
             nn.Linear(3, 3),
@@ -87,6 +89,32 @@ def test_an_example_outside_of_its_range_is_named(tmp_path: Path) -> None:
             path=tmp_path / "m.pkg",
             dynamic_shapes=({0: rows},),
         )
+
+
+@pytest.mark.parametrize(
+    ("shapes", "message", "advice"),
+    [
+        (({3: Dim("n")},), "names dimension 3 of input, which has 2 dimensions", "from 0"),
+        ({"x": {0: Dim("n")}}, "do not fit the inputs", "names of forward's parameters"),
+        (({0: "n"},), "do not fit the inputs", "Dim.AUTO"),
+        (({0: Dim("n")}, {0: Dim("n")}), "do not fit the inputs", "an entry for each input"),
+    ],
+    ids=["dimension", "name", "text", "count"],
+)
+def test_misspelt_shapes_are_told_how_they_are_written(
+    tmp_path: Path, shapes: Any, message: str, advice: str
+) -> None:
+    with pytest.raises(DynamicShapeError, match=message) as caught:
+        package(
+            nn.Linear(3, 3), (torch.ones(4, 3),), path=tmp_path / "m.pkg", dynamic_shapes=shapes
+        )
+    assert advice in caught.value.advice
+
+
+def test_arrays_are_no_tensors(tmp_path: Path) -> None:
+    with pytest.raises(InputMismatch, match="input is an array of NumPy's") as caught:
+        package(nn.Linear(3, 3), (np.ones((4, 3), "f4"),), path=tmp_path / "m.pkg")
+    assert "torch.from_numpy" in caught.value.advice
 
 
 def test_what_a_model_prints_while_it_is_traced_is_shown(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,9 +11,10 @@ import torch
 from torch import nn
 from torch.export import Dim
 
+from aot import package
 from aot.errors import InputMismatch
 from aot.frontend.capture import capture_module
-from aot.frontend.golden import examples
+from aot.frontend.golden import examples, refused_by_eager
 from tests.calls import Calls
 
 
@@ -48,6 +50,18 @@ def test_states_and_inputs_are_as_they_were() -> None:
     assert (first.inputs[0].tolist(), first.outputs[0].tolist()) == ([1, 1], [1, 1])
     assert (extra.inputs[0].tolist(), extra.outputs[0].tolist()) == ([3, 3], [3, 3])
     assert module.n.tolist() == [0, 0]
+
+
+def test_types_that_eager_refuses_are_the_examples_fault(tmp_path: Path) -> None:
+    with pytest.raises(InputMismatch, match="the model itself fails") as caught:
+        package(nn.Linear(4, 4), (torch.ones(2, 4, dtype=torch.int64),), path=tmp_path / "m.pkg")
+    assert "same dtype" in str(caught.value)
+
+
+def test_what_eager_computes_is_no_fault_of_the_examples() -> None:
+    captured = capture_module(nn.ReLU(), (torch.ones(3),))
+    with pytest.raises(ValueError, match="ours"), refused_by_eager(captured):
+        raise ValueError("ours")
 
 
 def test_an_input_that_is_an_output_is_a_copy() -> None:

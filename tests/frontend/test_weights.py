@@ -23,12 +23,12 @@ def test_a_type_without_kernels_is_refused_with_what_to_do() -> None:
     class Held(torch.nn.Module):
         def __init__(self) -> None:
             super().__init__()
-            self.kept = torch.nn.Buffer(torch.zeros(2, dtype=torch.uint8).view(torch.bits8))
+            self.kept = torch.nn.Buffer(torch.zeros(2, dtype=torch.int16).view(torch.bits16))
 
         def forward(self, x: torch.Tensor) -> torch.Tensor:
-            return x + self.kept.view(torch.uint8)
+            return x + self.kept.view(torch.int16)
 
     captured = capture_module(Held(), (torch.ones(2),))
-    with pytest.raises(ExportError, match="bits8") as caught:
+    with pytest.raises(ExportError, match="bits16") as caught:
         ingest(captured)
     assert "View it as uint8" in caught.value.advice

@@ -226,6 +226,17 @@ def test_a_place_is_refused_before_anything_is_built(
     check_place(tmp_path / "m.pkg")
 
 
+def test_a_device_is_not_replaced(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with pytest.raises(PackageWriteError, match="it is a device, pipe or socket") as raised:
+        check_place(pipe)
+    assert "Give a file name with -o" in raised.value.advice
+    with pytest.raises(PackageWriteError, match="it is a device, pipe or socket"):
+        write_package(pipe, small_plan(), small_entries())
+    assert pipe.is_fifo()
+
+
 def test_full_disk_is_reported(package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     before = package.read_bytes()
 

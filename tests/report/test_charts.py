@@ -32,6 +32,8 @@ def test_dots_are_larger_where_kernels_take_longer() -> None:
     times = [kernel.seconds for kernel in shown.kernels]
     sizes = source.data["size"]
     assert sorted(range(9), key=lambda k: times[k]) == sorted(range(9), key=lambda k: sizes[k])
+    above = source.data["above"]
+    assert all(2 * height > size for height, size in zip(above, sizes, strict=True))
     assert source.data["cost"][1] == "2 µs, 8.19 kB"
     untimed = replace(shown, kernels=tuple(replace(k, seconds=None) for k in shown.kernels))
     assert len(set(kernel_source(untimed, "kernels0").data["size"])) > 1

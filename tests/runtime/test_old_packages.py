@@ -14,6 +14,7 @@ import pytest
 import torch
 from aot_runtime.format.declarations import decode_declarations
 from aot_runtime.format.reader import PackageFile
+from aot_runtime.tools.commands import run_command
 
 import aot
 from aot.link.declaration_check import check_declarations
@@ -43,6 +44,16 @@ def test_golden_values(path: Path) -> None:
         rows = zip(results, golden["outputs"], golden["atol"], golden["rtol"], strict=True)
         for result, name, atol, rtol in rows:
             np.testing.assert_allclose(result, model.entry(name), atol=atol, rtol=rtol)
+
+
+@pytest.mark.parametrize("path", PACKAGES, ids=lambda path: path.name)
+def test_commands(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for command in (["inspect"], ["plan"], ["run"], ["verify"], ["bench", "--runs", "2"]):
+        run_command([command[0], str(path), *command[1:]], "aot-runtime")
+    run_command(["compare", str(path), str(path), "--runs", "2"], "aot-runtime")
+    shown = capsys.readouterr().out
+    assert ("unknown line" in shown) == ("1.0" in path.name)
+    assert ": ok, error 0" in shown
 
 
 class Small(torch.nn.Module):

@@ -10,6 +10,8 @@ import aot_runtime
 import numpy as np
 import pytest
 import torch
+from aot_runtime.format.errors import CorruptPackage, PackageReadError
+from aot_runtime.format.reader import PackageFile
 from click.testing import CliRunner
 from safetensors.torch import save_file
 
@@ -127,3 +129,15 @@ def test_the_command_line(tmp_path: Path) -> None:
     shown = run(cli, ["inspect", str(package), "--json", "--checksums"])
     assert shown.exit_code == 0
     assert json.loads(shown.output)
+
+
+def test_the_command_line_names_the_file_of_the_weights(folder: Path, tmp_path: Path) -> None:
+    package = Path(shutil.copy(folder / "net.pkg", tmp_path))
+    weights = tmp_path / "net.weights"
+    with pytest.raises(PackageReadError, match="weights that the package keeps in a file") as none:
+        PackageFile(package)
+    assert none.value.where == str(weights)
+    shutil.copy(package, weights)
+    with pytest.raises(CorruptPackage, match="metadata does not say format=aot-weights") as other:
+        PackageFile(package)
+    assert other.value.where == f"{package}, net.weights"

@@ -167,6 +167,18 @@ def test_what_cannot_be_signed(package: Path, keys: Path, tmp_path: Path) -> Non
     assert run_command(["sign", str(package), f"--key={keys / 'none.key'}"]) == 5
 
 
+def test_wrong_places_and_files_of_keys(package: Path, keys: Path, tmp_path: Path, capsys) -> None:
+    for arguments, code, advice in (
+        (["keygen", str(tmp_path / "none" / "k")], 5, "have a folder in front, which must be"),
+        (["keygen", str(keys / "alice")], 5, "An existing key is never replaced"),
+        (["sign", str(package)], 2, "`aot-package keygen NAME` makes a pair of keys"),
+        (["sign", str(package), "--key", __file__], 2, "Give a .key file of `aot-package keygen`"),
+        (["verify", str(package), "--key", __file__], 2, "Give a .pub file of `aot-package keyg"),
+    ):
+        assert run_command(arguments) == code, arguments
+        assert advice in capsys.readouterr().err
+
+
 def test_without_the_package_cryptography(package: Path) -> None:
     program = (
         "import sys; sys.modules['cryptography.exceptions'] = None\n"

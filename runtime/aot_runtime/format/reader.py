@@ -113,8 +113,12 @@ class PackageFile:
         Raises:
             CorruptPackage: It is damaged, or of another package.
         """
-        self._files.append(_mapped(path))
-        header = decode_header(self._files[-1], WEIGHTS_METADATA)
+        self._files.append(_mapped(path, "the weights that the package keeps in a file beside it"))
+        try:
+            header = decode_header(self._files[-1], WEIGHTS_METADATA)
+        except CorruptPackage as error:
+            error.where = path.name + (f", {error.where}" if error.where else "")
+            raise
         if header.weights is None or header.weights.sha256 != expected.sha256:
             raise CorruptPackage("these are the weights of another package", where=path.name)
         if self.manifest is not None:
@@ -195,7 +199,7 @@ class PackageFile:
         self.close()
 
 
-def _mapped(path: Path) -> memoryview:
+def _mapped(path: Path, what: str = "the package") -> memoryview:
     try:
         with path.open("rb") as file:
             return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
@@ -203,5 +207,5 @@ def _mapped(path: Path) -> memoryview:
         raise CorruptPackage("the file is empty", where=path) from error
     except OSError as error:
         raise PackageReadError(
-            f"cannot read the package: {error.strerror or error}", where=path
+            f"cannot read {what}: {error.strerror or error}", where=path
         ) from error

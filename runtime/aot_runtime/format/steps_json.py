@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from aot_runtime.format.calls_json import call_from_json, call_to_json
+from aot_runtime.format.errors import Origin
 from aot_runtime.format.json_value import JsonValue, expr_to_json
 from aot_runtime.format.plan import (
     AnyStep,
@@ -15,6 +16,7 @@ from aot_runtime.format.plan import (
     ControlStep,
     CopyStep,
     GridLaunch,
+    Plan,
     RepeatStep,
     SizesStep,
     Step,
@@ -22,18 +24,26 @@ from aot_runtime.format.plan import (
     WorkLaunch,
 )
 
+NO_ORIGIN = -1
+"""The origin of a step that has none, which is null in JSON; packages of format 1.0 have such."""
+
+
+def origin_of(plan: Plan, step: AnyStep) -> Origin:
+    """The place that a step is blamed on; of a step without one, that it is not known."""
+    return Origin(code="unknown line") if step.origin == NO_ORIGIN else plan.origins[step.origin]
+
 
 def step_to_json(step: AnyStep) -> Mapping[str, Any]:
     """The step as a plain dict, keys in the order of docs/format.md."""
     if not isinstance(step, Step):
-        return {**_control_out(step), "origin": step.origin}
+        return {**_control_out(step), "origin": _origin_out(step.origin)}
     return {
         "kernel": step.kernel,
         "buffers": list(step.buffers),
         "sizes": [expr_to_json(e) for e in step.sizes],
         **_launch_out(step.launch),
         **({"values": [expr_to_json(e) for e in step.values]} if step.values else {}),
-        "origin": step.origin,
+        "origin": _origin_out(step.origin),
     }
 
 
@@ -79,7 +89,7 @@ def step_from_json(v: JsonValue) -> AnyStep:
         v["buffers"].each(JsonValue.integer),
         v["sizes"].each(JsonValue.expr),
         _launch_in(v),
-        v["origin"].integer(),
+        _origin_in(v),
         v["values"].each(JsonValue.expr) if v.has("values") else (),
     )
 
@@ -89,7 +99,7 @@ def _control_in(v: JsonValue) -> ControlStep | None:
     known = ("branch", "while", "repeat", "copy", "read", "check", "call")
     if not any(v.has(key) for key in known):
         return None
-    origin = v["origin"].integer()
+    origin = _origin_in(v)
     if v.has("branch"):
         return BranchStep(v["branch"].integer(), v["then"].integer(), v["else"].integer(), origin)
     if v.has("while"):
@@ -105,6 +115,14 @@ def _control_in(v: JsonValue) -> ControlStep | None:
     if v.has("read"):
         return SizesStep(v["read"].each(_size_in), v["body"].integer(), origin)
     return CheckStep(v["check"].integer(), v["message"].text(), origin)
+
+
+def _origin_out(origin: int) -> int | None:
+    return None if origin == NO_ORIGIN else origin
+
+
+def _origin_in(v: JsonValue) -> int:
+    return NO_ORIGIN if v["origin"].value is None else v["origin"].integer()
 
 
 def _size_in(v: JsonValue) -> tuple[str, int]:

@@ -64,11 +64,17 @@ def load_inputs(plan: Plan, path: Path) -> list[Array]:
         InputMismatch: The file is missing or no .npz file, or its names are not the inputs'.
     """
     try:
-        with np.load(path, allow_pickle=False) as file:
-            arrays = dict(file.items())
+        with path.open("rb") as file:
+            # What is no archive is not for NumPy to open, which takes it for a pickle.
+            if not zipfile.is_zipfile(file):
+                raise zipfile.BadZipFile("this is no .npz file")
+            file.seek(0)
+            with np.load(file, allow_pickle=False) as archive:
+                arrays = dict(archive.items())
     except (OSError, ValueError, zipfile.BadZipFile) as error:
+        told = error.strerror if isinstance(error, OSError) and error.strerror else error
         raise InputMismatch(
-            f"cannot read inputs: {error}",
+            f"cannot read inputs: {told}",
             where=path,
             advice="Write the file with numpy.savez(path, <input name>=array, …).",
         ) from error
@@ -91,8 +97,9 @@ def save_outputs(plan: Plan, outputs: Sequence[Array], path: Path) -> None:
         PackageWriteError: The file cannot be written.
     """
     arrays = {spec.name: array for spec, array in zip(plan.outputs, outputs, strict=True)}
-    with writing("outputs", path, "-o"):
-        np.savez(path, allow_pickle=False, **arrays)
+    # An open file: to a path NumPy appends ".npz", also to that of a folder.
+    with writing("outputs", path, "-o"), path.open("wb") as file:
+        np.savez(file, allow_pickle=False, **arrays)
 
 
 def random_inputs(

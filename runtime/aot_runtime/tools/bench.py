@@ -22,6 +22,8 @@ WARM_UP_RUNS = 3
 PROFILED_RUNS = 20
 TRACED_RUNS = 3
 PERCENTILES = (50, 90, 99)
+BUSY = 1.5
+"""How much longer than a timed run its kernels may seem to take before that is told."""
 
 
 @dataclass(frozen=True)
@@ -235,6 +237,11 @@ def _lines(result: BenchResult, kernels: int) -> Iterator[str]:
     total = sum(kernel.seconds for kernel in result.kernels)
     if kernels and result.kernels:
         yield f"kernels    {format_seconds(total)} in all, medians of profiled runs, the slowest:"
+    if kernels and total > BUSY * result.percentiles[50]:
+        yield (
+            "           which is more than the latency above: others used this machine while the "
+            "profiled runs ran; shares say more than times"
+        )
     for kernel in result.kernels[:kernels]:
         share = kernel.seconds / total if total else 0.0
         spent = format_seconds(kernel.seconds)

@@ -95,7 +95,10 @@ def _plan(given: argparse.Namespace, _extras: Extras) -> None:
 
 
 def _run(given: argparse.Namespace, _extras: Extras) -> None:
-    """Run PACKAGE once, on inputs from a file or on random ones."""
+    """Check PACKAGE's bytes, and run it once, on inputs from a file or on random ones."""
+    with PackageFile(given.package) as file:
+        # Who runs a package by hand has the time to hear that it is damaged.
+        verify.check_entries(file)
     model = load_model(given.package, given.isa, given.threads, given.device)
     outputs = model.run(_inputs(given))
     if given.output is not None:

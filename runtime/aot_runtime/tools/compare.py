@@ -177,7 +177,8 @@ def _contract(plan: Plan) -> list[str]:
     inputs = [f"input {s.name}: {tensor_text(s, labels)}" for s in plan.inputs]
     outputs = [f"output {s.name}: {tensor_text(s, labels)}" for s in plan.outputs]
     dims = [
-        f"dim {d.label}: {d.min} to {'any' if d.max is None else d.max} by {d.multiple_of}"
+        f"dim {d.label}: {d.min} to {'any' if d.max is None else d.max}"
+        + (f", a multiple of {d.multiple_of}" if d.multiple_of != 1 else "")
         for d in plan.dims
         if d.source is not None
     ]

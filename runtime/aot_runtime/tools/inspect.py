@@ -23,6 +23,7 @@ from aot_runtime.format.plan import (
 )
 from aot_runtime.format.reader import PackageFile
 from aot_runtime.format.signatures import decode_signatures
+from aot_runtime.format.steps_json import origin_of
 from aot_runtime.format.tensor_types import tensor_dtype_bytes
 from aot_runtime.tools.units import format_bytes
 
@@ -312,13 +313,13 @@ def _program_lines(package: PackageFile, program: Program) -> Iterator[str]:
     yield f"  kernels: {len(program.kernels)}, launched in {len(program.steps)} steps"
     if declared_kernels(package, program) is None:
         yield "  their launches are trusted, not proved: they do not declare what they touch"
-    used: dict[int, list[int]] = {}
+    used: dict[int, list[str]] = {}
     for step in program.steps:
         if isinstance(step, Step):
-            used.setdefault(step.kernel, []).append(step.origin)
+            used.setdefault(step.kernel, []).append(str(origin_of(package.plan, step)))
     places: dict[str, list[str]] = {}
     for index, kernel in enumerate(program.kernels):
-        origins = [str(package.plan.origins[o]) for o in dict.fromkeys(used.get(index, ()))]
+        origins = list(dict.fromkeys(used.get(index, ())))
         more = f" and {len(origins) - 1} more" if len(origins) > 1 else ""
         place = f"{origins[0] if origins else 'not launched'}{more}"
         places.setdefault(place, []).append(kernel.name)

@@ -18,6 +18,7 @@ from aot_runtime.format.errors import CorruptPackage, InputMismatch, InternalErr
 from aot_runtime.format.pairs import in_pairs
 from aot_runtime.format.plan import CallStep, GoldenSet, Step
 from aot_runtime.format.reader import PackageFile
+from aot_runtime.format.steps_json import origin_of
 from aot_runtime.tools.arrays import Array, golden_inputs, tensor_array
 from aot_runtime.tools.loaded import (
     LoadedModel,
@@ -84,7 +85,8 @@ def check_entries(package: PackageFile) -> None:
     damaged = [info.name for info in package.damaged()]
     if damaged:
         raise CorruptPackage(
-            f"{len(damaged)} entries are not as they were written: {', '.join(damaged)}",
+            f"{len(damaged)} {'entry is' if len(damaged) == 1 else 'entries are'} not as written: "
+            f"{', '.join(damaged)}",
             where=package.path,
         )
 
@@ -201,8 +203,8 @@ def step_name(model: LoadedModel, step: int) -> str:
     """
     launched = model.program.steps[step]
     if isinstance(launched, CallStep):
-        return f"call {launched.operator} ({model.plan.origins[launched.origin]})"
+        return f"call {launched.operator} ({origin_of(model.plan, launched)})"
     if not isinstance(launched, Step):
         raise InternalError(f"step {step} launches no kernel")
     kernel = model.program.kernels[launched.kernel]
-    return f"{kernel.name} ({model.plan.origins[launched.origin]})"
+    return f"{kernel.name} ({origin_of(model.plan, launched)})"
