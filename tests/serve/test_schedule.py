@@ -138,9 +138,9 @@ def test_a_batch_waits_for_who_is_expected(serve: Callable[..., Server]) -> None
 def test_a_slow_moment_does_not_decide_what_batches_cost(
     program: Path, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    # A row has four elements. After the first runs of all sizes, the next elements are slow, but for
-    # the second run of one row: were a size done before the others, or measured by itself, slow runs
-    # were all that is known of two rows.
+    # A row has four elements. After the first runs of all sizes the next elements are slow, but for
+    # the second run of one row: were a size done before the others, or measured by itself, slow
+    # runs were all that is known of two rows.
     slow = "if (++n > 32 && n <= 200 && !(n > 56 && n <= 60)) usleep(1000);"
     term = f"({{ static int n; extern int usleep(unsigned); {slow} 0.0f; }})"
     package = write_kernels(tmp_path_factory.mktemp("slow"), {"x86-64-v2": term}, golden=False)
