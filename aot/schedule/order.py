@@ -75,6 +75,7 @@ def _greedy(graph: KernelGraph, usage: Usage, sizes: dict[str, int]) -> list[int
             if not waiting[user]:
                 grown.add(user)
         ready.update({k: growth(k) for k in grown})
+    assert len(order) == len(waiting), "kernels that wait for each other"
     return order
 
 
