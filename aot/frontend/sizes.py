@@ -88,7 +88,8 @@ class SizeTranslator:
         if foreign not in self._known:
             renamed = substitute(translate(foreign, self._greatest), self._renamed)
             assumed = self._ranges.simplify(renamed)
-            differs = self._differ_where_small(renamed, assumed)
+            # By a size of 1 torch has decided what is spread along which axis.
+            differs = assumed != 1 and self._differ_where_small(renamed, assumed)
             self._known[foreign] = self._allowed.simplify(renamed) if differs else assumed
         return self._known[foreign]
 

@@ -63,7 +63,7 @@ class Workspace:
     Attributes:
         lanes: Elements of one matrix of those that are computed side by side.
             None where small ones are computed alone, too.
-        single: Matrices (rows, columns) of an element of the batch that is computed alone.
+        single: MatrixSizes (rows, columns) of an element of the batch that is computed alone.
         words: Numbers of 32 bits that it needs there.
     """
 
@@ -102,30 +102,30 @@ def _turning(rows: Expr, columns: Expr) -> tuple[tuple[Expr, Expr], ...]:
 _FACTORS = Workspace(_nothing, lambda s: ((s.m, s.n),), lambda s: s.m + s.n)
 
 
-Matrices = tuple[tuple[Expr, Expr], ...]
+MatrixSizes = tuple[tuple[Expr, Expr], ...]
 
 
-def _turned_back(width: Expr, vectors: Expr) -> Matrices:
+def _turned_back(width: Expr, vectors: Expr) -> MatrixSizes:
     """A block of reflections by rows and by columns (`TurnedBlock`), and what it is applied by."""
     count = integer(_TURNED)
     return (width, count), (count, width), (count, count), (2 * vectors + 1, count)
 
 
-def _tridiagonal(s: Sizes) -> Matrices:
+def _tridiagonal(s: Sizes) -> MatrixSizes:
     waiting = (integer(3 * _BLOCK), s.n), (s.n, integer(2 * _BLOCK))
     return (s.n, s.n), *waiting, (integer(_VECTORS), s.n)
 
 
-def _symmetric(s: Sizes) -> Matrices:
+def _symmetric(s: Sizes) -> MatrixSizes:
     return *_tridiagonal(s), *[(s.n, s.n)] * 3, *_turned_back(s.n, s.n)
 
 
-def _bidiagonal(s: Sizes) -> Matrices:
+def _bidiagonal(s: Sizes) -> MatrixSizes:
     waiting = (integer(2 * _BLOCK), s.n), (s.m, integer(2 * _BLOCK)), (integer(1), s.m)
     return (s.m, s.n), *waiting, (integer(_VECTORS), s.n)
 
 
-def _singular(s: Sizes) -> Matrices:
+def _singular(s: Sizes) -> MatrixSizes:
     more = s.n + 1
     both = *[(s.n, s.m)] * 2, *[(more, more)] * 2, (s.n, s.n)
     return *_bidiagonal(s), *both, *_turned_back(s.m, s.n)
