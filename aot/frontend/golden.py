@@ -42,17 +42,18 @@ def run_eager(captured: Captured, args: tuple[Any, ...], kwargs: Mapping[str, An
     """
     args, kwargs = _own_tensors((args, dict(kwargs)))
     inputs = tuple(array.copy() for array in flat_arrays((args, kwargs)))
+    with _for_inference(captured), UserCode(_failing(captured)):
+        result = _own_tensors(captured.module(*args, **kwargs))
+    return Example(inputs, _outputs(captured, result))
+
+
+@contextmanager
+def _for_inference(captured: Captured) -> Iterator[None]:
+    """The module runs as its package does, and what it keeps is as before afterwards."""
     module = captured.module
     gradients = differentiating(module) if captured.derivatives else nullcontext()
-    with (
-        eval_mode(module),
-        kept_values(captured),
-        torch.no_grad(),
-        gradients,
-        UserCode(_failing(captured)),
-    ):
-        result = _own_tensors(module(*args, **kwargs))
-    return Example(inputs, _outputs(captured, result))
+    with eval_mode(module), kept_values(captured), torch.no_grad(), gradients:
+        yield
 
 
 def _outputs(captured: Captured, result: Any) -> tuple[Array, ...]:
@@ -99,9 +100,8 @@ def refused_by_eager(captured: Captured) -> Iterator[None]:
         yield
     except (ValueError, CompilerFailed, InternalError) as error:
         args, kwargs = captured.example
-        module = captured.module
-        with eval_mode(module), kept_values(captured), torch.no_grad():
-            eager = failure_of(lambda: module(*args, **dict(kwargs)))
+        with _for_inference(captured):
+            eager = failure_of(lambda: captured.module(*args, **dict(kwargs)))
         if eager is None:
             raise
         raise InputMismatch(

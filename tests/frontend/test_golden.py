@@ -64,6 +64,19 @@ def test_what_eager_computes_is_no_fault_of_the_examples() -> None:
         raise ValueError("ours")
 
 
+def test_eager_is_asked_as_the_package_runs() -> None:
+    """A model that takes derivatives fails where nobody turns gradients on: that is no refusal."""
+
+    def slope(x: torch.Tensor) -> torch.Tensor:
+        x = x.detach().requires_grad_()
+        return torch.autograd.grad((x**3).sum(), x)[0]
+
+    captured = capture_module(Calls(slope), (torch.ones(3),))
+    assert captured.derivatives
+    with pytest.raises(ValueError, match="ours"), refused_by_eager(captured):
+        raise ValueError("ours")
+
+
 def test_an_input_that_is_an_output_is_a_copy() -> None:
     (first,) = examples(capture_module(Calls(lambda x: (x, x + 1)), (torch.zeros(2),)))
     assert [a.tolist() for a in first.outputs] == [[0, 0], [1, 1]]
