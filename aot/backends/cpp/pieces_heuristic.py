@@ -56,6 +56,11 @@ class Pieces:
     pieces: int = 3
 
     @property
+    def values(self) -> dict[str, int]:
+        """Of a template's configuration."""
+        return {"PN": self.columns, "PK": self.depth, "PM": self.rows}
+
+    @property
     def scratch_bytes(self) -> int:
         """Bytes of scratch beside the results: the twin of `PieceSizes::scratch`."""
         panels = -(-self.columns // (2 * PANEL)) * 2
@@ -150,8 +155,7 @@ def _even_columns(columns: int, most: int) -> int:
 
 def piece_lines(pieces: Pieces) -> list[str]:
     """Of a template's configuration: that, and by how much at a time."""
-    values = {"PN": pieces.columns, "PK": pieces.depth, "PM": pieces.rows}
     return [
         "  static constexpr bool PIECES = true;",
-        *(f"  static constexpr int64_t {name} = {value};" for name, value in values.items()),
+        *(f"  static constexpr int64_t {name} = {n};" for name, n in pieces.values.items()),
     ]

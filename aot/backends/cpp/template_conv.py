@@ -536,7 +536,7 @@ def _general(body: Body, c: Convolution, graph: KernelGraph) -> Made:
     values.update({"KB": blocking.kb, "ROWS": blocking.rows, "PIXELS": fixed(c.pixels)})
     pieces = blocking.pieces
     if pieces is not None:
-        values.update({"PN": pieces.columns, "PK": pieces.depth, "PM": pieces.rows})
+        values.update(pieces.values)
     # Rows of a patch end anywhere, and so do images of turned tiles.
     known = is_int(c.pixels) and not (blocking.patch or blocking.turned)
     tables = shared_tables(c.dtype.compute, heights_known=known)

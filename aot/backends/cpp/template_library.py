@@ -55,6 +55,9 @@ _VECTORS = 32
 _UNIT_FLOPS = 1 << 16
 """That are worth a thread."""
 
+MatrixSizes = tuple[tuple[Expr, Expr], ...]
+"""Rows and columns of each."""
+
 
 @dataclass(frozen=True)
 class Workspace:
@@ -63,12 +66,12 @@ class Workspace:
     Attributes:
         lanes: Elements of one matrix of those that are computed side by side.
             None where small ones are computed alone, too.
-        single: MatrixSizes (rows, columns) of an element of the batch that is computed alone.
+        single: Matrices (rows, columns) of an element of the batch that is computed alone.
         words: Numbers of 32 bits that it needs there.
     """
 
     lanes: Callable[[Sizes], Expr] | None
-    single: Callable[[Sizes], tuple[tuple[Expr, Expr], ...]]
+    single: Callable[[Sizes], MatrixSizes]
     words: Callable[[Sizes], Expr]
 
 
@@ -93,16 +96,13 @@ def _nothing(s: Sizes) -> Expr:
     return integer(0)
 
 
-def _turning(rows: Expr, columns: Expr) -> tuple[tuple[Expr, Expr], ...]:
+def _turning(rows: Expr, columns: Expr) -> MatrixSizes:
     """Reflections as one (`Joined` in qr.h), and what it is applied by."""
     count = integer(_REFLECTIONS)
     return (rows, count), (count, count), (integer(1), count), (2 * count, columns)
 
 
 _FACTORS = Workspace(_nothing, lambda s: ((s.m, s.n),), lambda s: s.m + s.n)
-
-
-MatrixSizes = tuple[tuple[Expr, Expr], ...]
 
 
 def _turned_back(width: Expr, vectors: Expr) -> MatrixSizes:
@@ -142,7 +142,7 @@ def _columns(s: Sizes) -> Expr:
 def _apart(*matrices: tuple[Callable[[Sizes], Expr], Callable[[Sizes], Expr]]) -> Workspace:
     """Of what is always computed alone: its matrices' rows and columns."""
 
-    def single(s: Sizes) -> tuple[tuple[Expr, Expr], ...]:
+    def single(s: Sizes) -> MatrixSizes:
         return tuple((rows(s), columns(s)) for rows, columns in matrices)
 
     return Workspace(None, single, _nothing)

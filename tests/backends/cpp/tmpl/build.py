@@ -38,6 +38,12 @@ struct Epilogue {
 """
 """Of convolutions, in C++: what they become, and what exports them."""
 
+
+def emulated(unit: str) -> str:
+    """What stands ahead of a source that shall do without the machine's units of bfloat16."""
+    return f"#define AOT_TMPL_EMULATE_BF16\n#define AOT_TMPL_BF16_AT_MOST {unit}\n"
+
+
 _NEEDS = {
     "x86-64-v2": ("sse4_2",),
     "x86-64-v3": ("avx2", "fma"),

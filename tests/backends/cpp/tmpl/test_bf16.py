@@ -11,13 +11,11 @@ from aot.backends.cpp.attention_heuristic import AttentionBlocking, attention_bl
 from tests.backends.cpp.tmpl import test_attention as attention
 from tests.backends.cpp.tmpl import test_conv as conv
 from tests.backends.cpp.tmpl import test_matmul as matmul
-from tests.backends.cpp.tmpl.build import levels
+from tests.backends.cpp.tmpl.build import emulated, levels
 
 LEVEL = levels()[-1]
 UNITS = ("kBf16Tiles", "kBf16Dot")
-EMULATED = {
-    unit: f"#define AOT_TMPL_EMULATE_BF16\n#define AOT_TMPL_BF16_AT_MOST {unit}\n" for unit in UNITS
-}
+EMULATED = {unit: emulated(unit) for unit in UNITS}
 
 
 @pytest.mark.parametrize("unit", UNITS)

@@ -4,10 +4,10 @@ import pytest
 
 from aot.backends.cpp.conv_heuristic import conv_blocking
 from tests.backends.cpp.tmpl import test_conv as conv
-from tests.backends.cpp.tmpl.build import levels
+from tests.backends.cpp.tmpl.build import emulated, levels
 
 LEVEL = levels()[-1]
-EMULATED = "#define AOT_TMPL_EMULATE_BF16\n#define AOT_TMPL_BF16_AT_MOST kBf16Tiles\n"
+EMULATED = emulated("kBf16Tiles")
 
 
 def gathered(shape, n, size, **overrides):

@@ -9,10 +9,10 @@ from aot.backends.cpp.gemm_heuristic import matmul_blocking
 from aot.backends.cpp.packing import pack_matmul_weight
 from aot.backends.cpp.pieces_heuristic import Pieces, piece_lines
 from tests.backends.cpp.tmpl import test_matmul as matmul
-from tests.backends.cpp.tmpl.build import aligned, as_aligned, build, call, levels
+from tests.backends.cpp.tmpl.build import aligned, as_aligned, build, call, emulated, levels
 
 LEVEL = levels()[-1]
-EMULATED = "#define AOT_TMPL_EMULATE_BF16\n#define AOT_TMPL_BF16_AT_MOST kBf16Tiles\n"
+EMULATED = emulated("kBf16Tiles")
 
 
 class Cut(matmul.Variant):

@@ -8,11 +8,11 @@ import pytest
 from aot.backends.cpp.packing import pack_conv_weight
 from aot.backends.cpp.pieces_heuristic import Pieces
 from tests.backends.cpp.tmpl import test_conv as conv
-from tests.backends.cpp.tmpl.build import aligned, as_aligned, build, call, levels
+from tests.backends.cpp.tmpl.build import aligned, as_aligned, build, call, emulated, levels
 from tests.settings import seeded
 
 LEVEL = levels()[-1]
-EMULATED = "#define AOT_TMPL_EMULATE_BF16\n#define AOT_TMPL_BF16_AT_MOST kBf16Tiles\n"
+EMULATED = emulated("kBf16Tiles")
 
 
 def cut(shape, n, size, columns, depth, rows):

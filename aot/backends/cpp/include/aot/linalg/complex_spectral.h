@@ -5,6 +5,7 @@
 
 #include "aot/linalg/complex.h"
 #include "aot/linalg/eigh.h"
+#include "aot/linalg/rotations.h"
 
 namespace aot::linalg {
 

@@ -1,14 +1,13 @@
 // A = V diag(w) V^T of symmetric matrices, of which the lower triangle is read; w ascends.
 //
 // The smallest matrices by Jacobi's rotations, side by side; others by reflections to a tridiagonal
-// one, and there by implicit QL steps, side by side (eigh_lanes.h) or values alone, or by divide
-// and conquer (conquer.h).
+// one, and there by implicit QL steps, side by side (eigh_lanes.h), or by divide and conquer
+// (conquer.h).
 #ifndef AOT_LINALG_EIGH_H_
 #define AOT_LINALG_EIGH_H_
 
 #include "aot/linalg/conquer.h"
 #include "aot/linalg/eigh_lanes.h"
-#include "aot/linalg/rotations.h"
 #include "aot/linalg/tridiagonal.h"
 
 namespace aot::linalg {
@@ -50,57 +49,6 @@ void jacobi_lanes(LaneMatrix<T> a, LaneMatrix<T> v) {
   }
 }
 
-// The eigenvalues of (d, e) in d; rows of `v`, if there is one, are turned along. 0, or how many
-// values had not converged. `turns`: room for 2 n numbers.
-template <class T>
-int64_t tridiagonal_values(T* d, T* e, int64_t n, TurnedRows<T> v, T* turns) {
-  T *const cos = turns, *const sin = turns + n;
-  T norm(0);
-  for (int64_t i = 0; i < n; ++i) norm = maximum(norm, maximum(abs(d[i]), abs(e[i])));
-  const T least = nothing_beside(Vec<T, 1>(norm))[0];
-  for (int64_t l = 0; l < n; ++l) {
-    for (int step = 0;; ++step) {
-      int64_t m = l;
-      for (; m + 1 < n; ++m) {
-        const T around = abs(d[m]) + abs(d[m + 1]);
-        if (!(abs(e[m]) > maximum(rounding<T>() * around, least))) break;
-      }
-      if (m == l) break;
-      if (step == 60) return n - l;
-      T g = (d[l + 1] - d[l]) / (T(2) * e[l]);
-      const T size = sqrt(g * g + T(1));
-      g = d[m] - d[l] + e[l] / (g < T(0) ? g - size : g + size);
-      T s(1), c(1), p(0);
-      int64_t i = m - 1;
-      for (; i >= l; --i) {
-        const T f = s * e[i], b = c * e[i];
-        const T h = hypot(f, g);
-        e[i + 1] = h;
-        if (h == T(0)) break;
-        s = f / h;
-        c = g / h;
-        const T at = d[i + 1] - p;
-        const T r = (d[i] - at) * s + T(2) * c * b;
-        p = s * r;
-        d[i + 1] = at + p;
-        g = c * r - b;
-        cos[i] = c;
-        sin[i] = s;
-      }
-      v.template turn<true>(i + 1, m - 1 - i, cos, sin);
-      if (i >= l) {
-        d[i + 1] -= p;
-        e[m] = T(0);
-        continue;
-      }
-      d[l] -= p;
-      e[l] = g;
-      e[m] = T(0);
-    }
-  }
-  return 0;
-}
-
 // Record: w, and but for VALUES V by rows, with eigenvectors as its columns.
 template <class Cfg>
 struct Eigh : Finished {
@@ -138,9 +86,8 @@ struct Eigh : Finished {
       for (int64_t j = 0; j < i; ++j) row[j] = T(0);
       for (int64_t j = i; j < n; ++j) most = maximum(most, abs(row[j]));
     }
-    if (!(most < T(1) / T(0))) return T(0);
-    if (most > T(1e-10) && most < T(1e10)) return T(1);
-    const T by = near_one(most);
+    const T by = ordinary(most);
+    if (by == T(0) || by == T(1)) return by;
     for (int64_t i = 0; i < n * ld; ++i) a[i] *= by;
     return by;
   }

@@ -25,6 +25,14 @@ AOT_INLINE T near_one(T size) {
   return by;
 }
 
+// A power of two by which a matrix's greatest element becomes one whose square is a plain number,
+// 1 where it is; 0 where an element is none.
+template <class T>
+AOT_INLINE T ordinary(T most) {
+  if (!(most < T(1) / T(0))) return T(0);
+  return most > T(1e-10) && most < T(1e10) ? T(1) : near_one(most);
+}
+
 template <class T, bool SQUARES>
 struct Secular {
   using V = Lanes<T>;

@@ -86,12 +86,12 @@ struct Svd : Finished {
       for (int64_t j = 0; j < n; ++j) most = maximum(most, abs(a[i * ld + j]));
     }
     // Sums of squares are of parts of the greatest, where these would not be numbers.
-    const T by = most > T(1e-10) && most < T(1e10) ? T(1) : near_one(most);
-    for (int64_t k = 0; k < (by == T(1) ? 0 : m * ld); ++k) a[k] *= by;
-    if (!(most < T(1) / T(0))) {
+    const T by = ordinary(most);
+    if (by == T(0)) {
       for (int64_t i = 0; i < p.record; ++i) record[i] = T(0) / T(0);
       return;
     }
+    for (int64_t k = 0; k < (by == T(1) ? 0 : m * ld); ++k) a[k] *= by;
     Bidiagonal<T>{a, ld, m, n, record, e, left, right}.reduce(room);
     const int64_t u_ld = leading(m), v_ld = leading(n + 1);
     const int64_t u_all = Cfg::VALUES ? 0 : n * u_ld,

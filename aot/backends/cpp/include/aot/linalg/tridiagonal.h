@@ -1,4 +1,4 @@
-// One symmetric matrix as Q T Q^T, T tridiagonal, by reflections in blocks; the values of T alone.
+// One symmetric matrix as Q T Q^T, T tridiagonal, by reflections in blocks.
 //
 // The rest of the matrix is read once for each reflection, and changed once for a block of them
 // (Dongarra, Sorensen, Hammarling 1989). Only what is right of the diagonal is used, and rows are
