@@ -7,6 +7,7 @@ all ISA levels. All functions are pure and deterministic; arrays come back C-con
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from math import prod
 from typing import Any
 
@@ -160,11 +161,13 @@ def pack_planes_weight(weight: Array, groups: int) -> Array:
     return np.ascontiguousarray(grouped.transpose(0, 2, 1))
 
 
-def pack_winograd_weight(weight: Array, down: int, across: int) -> Array:
+def pack_winograd_weight(
+    weight: Array, down: int, across: int, stride_down: int = 1, stride_across: int = 1
+) -> Array:
     """Transforms and packs a weight (OC, IC, 3, 3) for tiles of `down` by `across` outputs.
 
-    The matrices are G w G', G being `FILTERS`' of either dimension, point by point: each is packed
-    as a matmul's, so that the shape is ((down + 2) * (across + 2), ceil(OC/16), IC, 16).
+    The matrices are G w G', G being that of `FILTERS` of either dimension, row by row: each is
+    packed as a matmul's, so that the shape is (rows down * rows across, ceil(OC/16), IC, 16).
     Transformed in float64 and rounded once.
 
     Raises:
@@ -174,10 +177,10 @@ def pack_winograd_weight(weight: Array, down: int, across: int) -> Array:
         raise ValueError(f"Winograd's weight has a kernel of 3 by 3, got shape {weight.shape}")
     taps = [[weight[:, :, i, j].astype(np.float64) for j in range(3)] for i in range(3)]
     made = []
-    for row in FILTERS[down]:
+    for row in FILTERS[down][stride_down].rows:
         # In the order of the nest that does the same, so that bits are equal.
         columns = [_weighted([line[j] for line in taps], row) for j in range(3)]
-        for column in FILTERS[across]:
+        for column in FILTERS[across][stride_across].rows:
             made.append(pack_matmul_weight(_weighted(columns, column).astype(weight.dtype).T))
     return np.stack(made)
 
@@ -189,20 +192,37 @@ def _weighted(parts: Sequence[Array], factors: Sequence[float]) -> Array:
     return total
 
 
-def _filter(points: Sequence[float]) -> tuple[tuple[float, ...], ...]:
-    """G of Toom and Cook's way with these points and infinity: what three taps become."""
+@dataclass(frozen=True)
+class TapFilter:
+    """What three taps of one dimension become, the twin of a `WinogradLine`.
+
+    `rows`: G, a row a transformed tap; `products`: which of them each of a tile's products takes.
+    """
+
+    rows: tuple[tuple[float, float, float], ...]
+    products: tuple[int, ...]
+
+
+def _filter(points: Sequence[float]) -> TapFilter:
+    """Toom and Cook's way with these points and infinity."""
     rows = []
     for point in points:
         scale = prod(point - other for other in points if other != point)
         rows.append((1 / scale, point / scale, point * point / scale))
-    return (*rows, (0.0, 0.0, 1.0))
+    return TapFilter((*rows, (0.0, 0.0, 1.0)), tuple(range(len(points) + 1)))
 
 
+# Of stride 2 two outputs read three even inputs by the outer taps, F(2, 2), and two odd ones by the
+# middle tap, each a product of its own.
+_HALVES = TapFilter(
+    ((1.0, 0.0, 0.0), (1.0, 0.0, 1.0), (0.0, 0.0, 1.0), (0.0, 1.0, 0.0)), (0, 1, 2, 3, 3)
+)
+_PLAIN = ((1.0, 0.0, 0.0), (0.5, 0.5, 0.5), (0.5, -0.5, 0.5), (0.0, 0.0, 1.0))
 FILTERS = {
-    2: ((1.0, 0.0, 0.0), (0.5, 0.5, 0.5), (0.5, -0.5, 0.5), (0.0, 0.0, 1.0)),
-    4: _filter((0.0, 0.625, -0.625, 1.5, -1.5)),
+    2: {1: TapFilter(_PLAIN, (0, 1, 2, 3)), 2: _HALVES},
+    4: {1: _filter((0.0, 0.625, -0.625, 1.5, -1.5))},
 }
-"""G of F(2, 3) and F(4, 3), the twins of `WinogradLine` in aot/tmpl/winograd.h."""
+"""By the outputs of a tile's line and the stride: F(2, 3), F(4, 3), and F(2, 3) of stride 2."""
 
 
 RECIPES: dict[str, Callable[..., Array]] = {

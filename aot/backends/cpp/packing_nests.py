@@ -67,7 +67,8 @@ def _winograd(point: Sequence[Expr], source: tuple[str, DType], view: View, para
     outputs, channels, down, across = view.axes
     matrix, panel, channel, within = point
     column = panel * PANEL + within
-    rows, columns = FILTERS[params["down"]], FILTERS[params["across"]]
+    rows = FILTERS[params["down"]][params["stride_down"]].rows
+    columns = FILTERS[params["across"]][params["stride_across"]].rows
     row_of, column_of = unravel(matrix, [integer(len(rows)), integer(len(columns))])
     bounds = _beyond(channel, channels.extent, column, outputs.extent)
 

@@ -19,8 +19,6 @@ from aot.backends.cpp.conv_heuristic import (
     needs_patch,
     planes_blocking,
     turned_planes,
-    winograd_blocking,
-    winograd_tile,
 )
 from aot.backends.cpp.conv_parts import Convolution, Made, triple
 from aot.backends.cpp.conv_product import image_product, is_image_product
@@ -58,6 +56,7 @@ from aot.backends.cpp.tile import (
     tile_space,
 )
 from aot.backends.cpp.values import Body
+from aot.backends.cpp.winograd_heuristic import weights, winograd_blocking, winograd_tile
 from aot.errors import InternalError
 from aot.ir.dtypes import BFLOAT16, FLOAT32, DType
 from aot.ir.hints import hints_of
@@ -363,10 +362,11 @@ def pack_conv(kernel: TemplateKernel, graph: KernelGraph) -> tuple[Buffer, Deriv
     parts = _take_apart(kernel, graph, packed=True)
     if parts.tile is not None:
         down, across = parts.tile
-        matrices, panels = (down + 2) * (across + 2), -(-shape.oc // PANEL)
-        made = (matrices, panels, shape.ic, PANEL)
-        tile = (("down", down), ("across", across))
-        return pack_weight(buffer, view, "pack_winograd", made, tile)
+        strides = parts.shape.stride[1:]
+        made = (weights(parts.shape, parts.tile), -(-shape.oc // PANEL), shape.ic, PANEL)
+        lines = {"down": down, "across": across}
+        lines |= {"stride_down": strides[0], "stride_across": strides[1]}
+        return pack_weight(buffer, view, "pack_winograd", made, tuple(lines.items()))
     if is_image_product(parts):
         return pack_weight(
             buffer, view, "pack_rows", (shape.oc, row_elements(shape.ic, buffer.dtype.numpy))
@@ -501,6 +501,8 @@ def _winograd(body: Body, c: Convolution, tile: tuple[int, int], graph: KernelGr
     values |= {"DOWN": fixed(down), "ACROSS": fixed(across)}
     lines = [f"struct {NAME}_config : aot::tmpl::WinogradConfig {{", f"  using A = {kind};"]
     lines += [f"  static constexpr int TH = {tile[0]}, TW = {tile[1]};"]
+    if c.shape.stride[1:] != (1, 1):
+        lines += ["  static constexpr int SH = {}, SW = {};".format(*c.shape.stride[1:])]
     lines += [f"  static constexpr int64_t {name} = {value};" for name, value in values.items()]
     config = "\n".join(["namespace {", *lines, "};", "}", ""])
     writer.line(f"aot::tmpl::WinogradArgs<{NAME}_config> call;")

@@ -126,11 +126,15 @@ def test_depthwise_rejects_full_convolutions():
         packing.pack_depthwise_weight(np.zeros((4, 2, 3, 3), np.float32))
 
 
+@pytest.mark.parametrize("step", [1, 2])
 @pytest.mark.parametrize(("down", "across"), [(2, 2), (4, 2), (2, 4), (4, 4)])
-def test_winograd_of_one_output_and_channel(down: int, across: int) -> None:
+def test_winograd_of_one_output_and_channel(down: int, across: int, step: int) -> None:
     weight = np.arange(9, dtype=np.float32).reshape(1, 1, 3, 3)
-    packed = packing.pack_winograd_weight(weight, down, across)
-    g, h = (np.array(packing.FILTERS[n]) for n in (down, across))
+    steps = [1 if n == 4 else step for n in (down, across)]
+    packed = packing.pack_winograd_weight(weight, down, across, *steps)
+    g, h = (
+        np.array(packing.FILTERS[n][s].rows) for n, s in zip((down, across), steps, strict=True)
+    )
     assert packed.shape == (len(g) * len(h), 1, 1, 16)
     expected = (g @ weight[0, 0].astype(np.float64) @ h.T).astype(np.float32)
     found = packed[:, 0, 0, 0].reshape(len(g), len(h))

@@ -83,8 +83,12 @@ def test_depthwise_convolutions() -> None:
 
 
 @pytest.mark.parametrize("outputs", [16, 20])
-@pytest.mark.parametrize(("down", "across"), [(2, 2), (4, 2), (4, 4)])
-def test_winograd(outputs: int, down: int, across: int) -> None:
+@pytest.mark.parametrize(
+    ("down", "across", "strides"),
+    [(2, 2, (1, 1)), (4, 2, (1, 1)), (4, 4, (1, 1)), (2, 2, (2, 2)), (4, 2, (1, 2))],
+)
+def test_winograd(outputs: int, down: int, across: int, strides: tuple[int, int]) -> None:
     packed = ((down + 2) * (across + 2), -(-outputs // 16), 16, 16)
     tile = (("down", down), ("across", across))
+    tile += (("stride_down", strides[0]), ("stride_across", strides[1]))
     check((outputs, 16, 3, 3), "float32", "pack_winograd", packed, tile)

@@ -11,14 +11,14 @@ import pytest
 import torch
 from numpy.lib.stride_tricks import sliding_window_view
 
-from aot.backends.cpp.conv_heuristic import (
+from aot.backends.cpp.conv_heuristic import ConvShape
+from aot.backends.cpp.packing import pack_winograd_weight
+from aot.backends.cpp.winograd_heuristic import (
     WINOGRAD_TILES,
-    ConvShape,
     WinogradBlocking,
     winograd_blocking,
     winograd_tile,
 )
-from aot.backends.cpp.packing import pack_winograd_weight
 from tests.backends.cpp.tmpl.build import (
     EPILOGUE,
     LEVELS,
@@ -42,7 +42,7 @@ CASE = """
 namespace {name} {{
 struct Cfg : WinogradConfig {{
   static constexpr int64_t IC = {ic}, OC = {oc}, PH = {ph}, PW = {pw};
-  static constexpr int TH = {down}, TW = {across};
+  static constexpr int TH = {down}, TW = {across}, SH = {steps[0]}, SW = {steps[1]};
   static constexpr int64_t ROWS = {rows}, COLS = {columns}, NB = {nb};
   static constexpr int64_t DOWN = {tiles[0]}, ACROSS = {tiles[1]};
 }};
@@ -57,8 +57,10 @@ EXPORT void run_{name}(const float* x, int64_t sn, int64_t sh, int64_t sw, const
 """
 
 
-def shape_of(ic: int, oc: int, ph: int = 1, pw: int = 1) -> ConvShape:
-    return ConvShape(1, ic, oc, (1, 3, 3), padding=(0, ph, pw))
+def shape_of(
+    ic: int, oc: int, ph: int = 1, pw: int = 1, steps: tuple[int, int] = (1, 1)
+) -> ConvShape:
+    return ConvShape(1, ic, oc, (1, 3, 3), (1, *steps), padding=(0, ph, pw))
 
 
 # What is convolved, (images, height, width), its tile, and what is not as the heuristic says.
@@ -76,16 +78,25 @@ CASES: dict[str, Case] = {
     "wide": (shape_of(16, 20, 2, 3), (2, 4, 70), (4, 2), {}),
     "deep": (shape_of(272, 16, 1, 0), (1, 5, 6), (2, 2), {}),
     "none": (shape_of(16, 16), (0, 4, 4), (2, 2), {}),
+    "strided": (shape_of(16, 40, steps=(2, 2)), (2, 13, 18), (2, 2), {}),
+    "strided_down": (shape_of(32, 16, 0, 1, (2, 1)), (1, 9, 11), (2, 4), {}),
+    "strided_across": (shape_of(16, 70, 1, 0, (1, 2)), (2, 9, 13), (4, 2), {"nb": 32}),
     "errs": (shape_of(32, 32), (1, 28, 28), (4, 2), {}),
+    "errs_strided": (shape_of(32, 32, steps=(2, 2)), (1, 56, 56), (2, 2), {}),
+    "errs_across": (shape_of(32, 32, steps=(1, 2)), (1, 28, 56), (4, 2), {}),
     "errs_deep": (shape_of(512, 32), (1, 12, 12), (4, 4), {}),
 }
-CONSTANT = ("odd", "images", "pieces", "pieces_wide", "none")
+CONSTANT = ("odd", "images", "pieces", "pieces_wide", "none", "strided")
 """Cases whose numbers of tiles are constants of the template."""
 
 
 def sizes(name: str) -> tuple[ConvShape, tuple[int, int, int], tuple[int, int]]:
     shape, (n, h, w), *_ = CASES[name]
-    return shape, (n, h, w), (h + 2 * shape.padding[1] - 2, w + 2 * shape.padding[2] - 2)
+    down, across = (
+        (size + 2 * pad - 3) // step + 1
+        for size, pad, step in zip((h, w), shape.padding[1:], shape.stride[1:], strict=True)
+    )
+    return shape, (n, h, w), (down, across)
 
 
 def blocking_of(name: str) -> WinogradBlocking:
@@ -107,6 +118,7 @@ def text(name: str) -> str:
         pw=b.shape.padding[2],
         down=b.tile[0],
         across=b.tile[1],
+        steps=b.shape.stride[1:],
         rows=b.rows,
         columns=b.columns,
         nb=b.nb,
@@ -126,6 +138,7 @@ def reference(x: np.ndarray, w: np.ndarray, shape: ConvShape) -> np.ndarray:
     _, ph, pw = shape.padding
     padded = np.pad(x.astype(np.float64), [(0, 0), (0, 0), (ph, ph), (pw, pw)])
     windows = sliding_window_view(padded, (3, 3), axis=(2, 3))
+    windows = windows[:, :, :: shape.stride[1], :: shape.stride[2]]
     return np.einsum("nchwab,ocab->nohw", windows, w.astype(np.float64))
 
 
@@ -137,7 +150,7 @@ def run(
     assert library[f"scratch_{name}"]() == b.scratch_bytes
     stored, packed = (
         as_aligned(x.transpose(0, 2, 3, 1)),
-        as_aligned(pack_winograd_weight(w, *b.tile)),
+        as_aligned(pack_winograd_weight(w, *b.tile, *shape.stride[1:])),
     )
     strides = [stored.strides[k] // stored.itemsize for k in range(3)]
     result = aligned((n, shape.oc, *out), np.float32)
@@ -190,7 +203,7 @@ def inputs_of(kind: str, shape: tuple[int, ...], rng: np.random.Generator) -> np
 
 
 @pytest.mark.parametrize("kind", ["normal", "activations", "offset", "heavy tails", "0.1", "0.03"])
-@pytest.mark.parametrize("name", ["errs", "errs_deep"])
+@pytest.mark.parametrize("name", ["errs", "errs_strided", "errs_across", "errs_deep"])
 def test_errs_by_what_is_allowed_beside_eager(library: ctypes.CDLL, name: str, kind: str) -> None:
     shape, (n, *size), tile, _ = CASES[name]
     assert shape.ic == dict(WINOGRAD_TILES)[tile], "the fewest channels that are allowed"
@@ -199,7 +212,7 @@ def test_errs_by_what_is_allowed_beside_eager(library: ctypes.CDLL, name: str, k
     w = (rng.standard_normal((shape.oc, shape.ic, 3, 3)) / 24).astype(np.float32)
     got = run(library, name, x, w, np.zeros(shape.oc, np.float32))
     given = torch.from_numpy(x).contiguous(memory_format=torch.channels_last)
-    eager = torch.conv2d(given, torch.from_numpy(w), padding=1).numpy()
+    eager = torch.conv2d(given, torch.from_numpy(w), stride=shape.stride[1:], padding=1).numpy()
     exact = reference(x, w, shape)
 
     def another_order() -> np.ndarray:
@@ -208,7 +221,7 @@ def test_errs_by_what_is_allowed_beside_eager(library: ctypes.CDLL, name: str, k
     assert not difference(got, eager, torch.float32, exact, slack=another_order)
 
 
-@pytest.mark.parametrize("name", ["odd", "odd_tall", "odd_wide"])
+@pytest.mark.parametrize("name", ["odd", "odd_tall", "odd_wide", "strided"])
 @pytest.mark.parametrize("value", [np.inf, -np.inf, np.nan, 3e38])
 def test_what_is_no_number_spoils_only_what_reads_it(
     library: ctypes.CDLL, name: str, value: float
@@ -241,7 +254,11 @@ def test_what_is_no_number_spoils_only_what_reads_it(
         (shape_of(16, 64), (1, 56, 56), None),
         (shape_of(64, 16), (1, 56, 56), None),
         (shape_of(40, 64), (1, 56, 56), None),  # no whole panels
-        (replace(shape_of(64, 64), stride=(1, 2, 2)), (1, 56, 56), None),
+        (shape_of(64, 64, steps=(2, 2)), (1, 56, 56), (2, 2)),
+        (shape_of(64, 64, steps=(1, 2)), (1, 56, 56), (4, 2)),
+        (shape_of(32, 32, steps=(2, 2)), (1, 56, 56), None),  # transforms take what products save
+        (shape_of(512, 512, steps=(2, 2)), (1, 7, 7), None),  # a quarter of the tiles is not there
+        (shape_of(64, 64, steps=(3, 1)), (1, 56, 56), None),
         (replace(shape_of(64, 64), groups=2), (1, 56, 56), None),
         (replace(shape_of(64, 64), kernel=(1, 5, 5)), (1, 56, 56), None),
     ],

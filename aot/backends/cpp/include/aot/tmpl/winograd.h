@@ -1,25 +1,28 @@
-// Convolution of two dimensions, 3 by 3, without strides or groups, by Winograd's F(TH x TW, 3x3).
+// Convolution of two dimensions, 3 by 3, without groups, of strides 1 or 2, by Winograd's
+// F(TH x TW, 3x3).
 //
 //   template <class Cfg, class Epi>
 //   void winograd(const WinogradArgs<Cfg>& p, int64_t begin, int64_t end, void* scratch,
 //                 const Epi& epi);
 //
-// A tile of TH by TW outputs is A' [ (G w G') . (B' d B) ] A, d being the TH + 2 by TW + 2 inputs
-// under it (Lavin and Gray, Fast Algorithms for Convolutional Neural Networks): (TH + 2)(TW + 2)
-// products in the place of 9 TH TW, so that a convolution is as many matmuls of tiles by channels.
+// A tile of TH by TW outputs is A' [ (G w G') . (B' d B) ] A, d being the inputs under it, TH + 2
+// by TW + 2 without strides (Lavin and Gray, Fast Algorithms for Convolutional Neural Networks): as
+// many products in the place of 9 TH TW, so that a convolution is as many matmuls of tiles by
+// channels. Of stride 2 a line's even inputs meet the outer taps, which is F(TH, 2), and its odd
+// ones the middle tap, whose products are as they were (the polyphase way; 5 products for 6).
 // Channels of the input are contiguous; A is its own compute type. Rows of tiles are counted
 // through all images.
 //   work    = ceil(n * ceil(oh / TH) / ROWS) * ceil(ceil(ow / TW) / COLS) * ceil(OC / NB), channels
 //             fastest
 //   scratch = winograd_scratch<Cfg>() bytes, a constant; 64-byte aligned. Python's twin of the
-//             formula is conv_heuristic.WinogradBlocking.scratch_bytes.
+//             formula is winograd_heuristic.WinogradBlocking.scratch_bytes.
 // Epi is called as in conv.h, a row of outputs at a time.
 //
 // Where a result is no finite number the row of tiles is computed once more, product by product:
 // differences of infinite inputs would spoil their neighbours.
 //
-// W is transformed and packed: [(TH + 2)(TW + 2)][ceil(OC/16)][IC][16]
-// (packing.pack_winograd_weight).
+// W is transformed and packed: [matrices][ceil(OC/16)][IC][16] (packing.pack_winograd_weight).
+// Products of stride 2 share matrices: those of a middle tap.
 #ifndef AOT_TMPL_WINOGRAD_H_
 #define AOT_TMPL_WINOGRAD_H_
 
@@ -33,12 +36,13 @@ struct WinogradConfig {
   static constexpr int64_t OC = 1;
   static constexpr int64_t PH = 0, PW = 0;  // padding before the data
   static constexpr int TH = 2, TW = 2;      // outputs of a tile, down and across: 2 or 4
+  static constexpr int SH = 1, SW = 1;      // strides: 1, or 2 where a tile has 2 outputs
   static constexpr int64_t ROWS = 1;        // the most tiles of a block, down and across
   static constexpr int64_t COLS = 32;
   static constexpr int64_t DOWN = -1;    // tiles of all images down, of one across, or -1:
   static constexpr int64_t ACROSS = -1;  // they follow from the arguments
   static constexpr int64_t NB = 64;      // channels of a unit, a multiple of 16
-  static constexpr int64_t KB = 256;
+  static constexpr int64_t KB = 512;     // K of a chunk: its panels stay in L2
 };
 
 template <class Cfg>
@@ -52,15 +56,18 @@ struct WinogradArgs {
 
 namespace detail {
 
-// One dimension of F(M, 3): what M + 2 inputs become, the M outputs of M + 2 products, and the
-// three taps from the transformed ones. `L` has the vectors.
-template <int M, class L>
+// One dimension of M outputs of stride S: what the kUnder inputs under them become, the outputs of
+// as many products, and the three taps from the kTaps transformed ones, of which product i takes
+// the tap(i)th. `L` has the vectors.
+template <int M, int S, class L>
 struct WinogradLine;
 
 // Points 0, 1, -1 and infinity: additions and halves alone.
 template <class L>
-struct WinogradLine<2, L> {
+struct WinogradLine<2, 1, L> {
   using V = typename L::V;
+  static constexpr int kUnder = 4, kTaps = 4;
+  static constexpr int tap_of(int product) { return product; }
   static AOT_INLINE void input(const V (&d)[4], V (&t)[4]) {
     t[0] = d[0] - d[2];
     t[1] = d[1] + d[2];
@@ -81,8 +88,10 @@ struct WinogradLine<2, L> {
 // Points 0, 5/8, -5/8, 3/2, -3/2 and infinity. Of all simple fractions these amplify roundings
 // least (docs/adr/0088-winograd.md); all factors here are exact.
 template <class L>
-struct WinogradLine<4, L> {
+struct WinogradLine<4, 1, L> {
   using V = typename L::V;
+  static constexpr int kUnder = 6, kTaps = 6;
+  static constexpr int tap_of(int product) { return product; }
   using T = std::remove_reference_t<decltype(V{}[0])>;
   static constexpr T kP = T(0.625), kQ = T(1.5), kP2 = kP * kP, kQ2 = kQ * kQ;
   static AOT_INLINE V times(T factor, V x, V sum) { return L::fma(L::set1(factor), x, sum); }
@@ -111,12 +120,37 @@ struct WinogradLine<4, L> {
   }
 };
 
+// Even inputs and the outer taps by F(2, 2), points 0, 1 and infinity; odd ones and the middle tap.
+template <class L>
+struct WinogradLine<2, 2, L> {
+  using V = typename L::V;
+  static constexpr int kUnder = 5, kTaps = 4;
+  static constexpr int tap_of(int product) { return product < 4 ? product : 3; }
+  static AOT_INLINE void input(const V (&d)[5], V (&t)[5]) {
+    t[0] = d[0] - d[2];
+    t[1] = d[2];
+    t[2] = d[4] - d[2];
+    t[3] = d[1];
+    t[4] = d[3];
+  }
+  static AOT_INLINE void output(const V (&m)[5], V (&y)[2]) {
+    y[0] = m[0] + m[1] + m[3];
+    y[1] = m[1] + m[2] + m[4];
+  }
+  template <class At>
+  static AOT_INLINE V tap(int a, const At& at) {
+    return at(a == 1 ? 3 : a);
+  }
+};
+
 // Sizes that follow from a configuration, in elements.
 template <class Cfg>
 struct WinogradShape {
   using T = typename Cfg::A;
-  static constexpr int kH = Cfg::TH + 2, kW = Cfg::TW + 2;  // inputs under a tile
-  static constexpr int64_t kCount = kH * kW;                // matrices
+  using Down = WinogradLine<Cfg::TH, Cfg::SH, Simd<T>>;
+  using Across = WinogradLine<Cfg::TW, Cfg::SW, Simd<T>>;
+  static constexpr int kH = Down::kUnder, kW = Across::kUnder;  // inputs under a tile
+  static constexpr int64_t kCount = kH * kW;                    // products of a tile
   static constexpr int64_t kTiles = Cfg::ROWS * Cfg::COLS;
   static constexpr int64_t kLd = Cfg::NB + kPanel;
   // A panel more keeps the matrices out of each other's sets of the cache.
@@ -126,6 +160,11 @@ struct WinogradShape {
   static constexpr int64_t kTable = round_up(kCount * kTiles * int64_t(sizeof(T*)), 64);
   static constexpr int64_t kPanelStride = Cfg::IC * kPanel;
   static constexpr int64_t kPlane = ceil_div(Cfg::OC, kPanel) * kPanelStride;
+  // Where the matrix of a product begins.
+  static constexpr int64_t matrix(int64_t product) {
+    return (Down::tap_of(int(product) / kW) * Across::kTaps + Across::tap_of(int(product) % kW)) *
+           kPlane;
+  }
 };
 
 }  // namespace detail
@@ -174,8 +213,8 @@ struct WinogradRun {
   using T = typename S::T;
   using L = Simd<T>;
   using V = typename L::V;
-  using Down = WinogradLine<Cfg::TH, L>;
-  using Across = WinogradLine<Cfg::TW, L>;
+  using Down = typename S::Down;
+  using Across = typename S::Across;
   static constexpr Heights kHeights = winograd_heights<Cfg, T>();
 
   const WinogradArgs<Cfg>& p;
@@ -219,9 +258,9 @@ struct WinogradRun {
     T* out = inputs;
     for (int64_t q = b.q0; q < b.q1; ++q) {
       const T* image = p.x + q / down * p.sn;
-      const int64_t h = q % down * Cfg::TH - Cfg::PH;
+      const int64_t h = q % down * (Cfg::TH * Cfg::SH) - Cfg::PH;
       for (int64_t c = b.c0; c < b.c1; ++c, out += Cfg::IC) {
-        const int64_t w = c * Cfg::TW - Cfg::PW;
+        const int64_t w = c * (Cfg::TW * Cfg::SW) - Cfg::PW;
         const T* d[S::kH][S::kW];
         AOT_UNROLL for (int i = 0; i < S::kH; ++i) {
           AOT_UNROLL for (int j = 0; j < S::kW; ++j) d[i][j] = at(image, h + i, w + j);
@@ -250,8 +289,8 @@ struct WinogradRun {
     const int64_t tiles = (b.q1 - b.q0) * b.columns(), panels = ceil_div(n1 - n0, kPanel);
     const T* w = p.w + n0 / kPanel * S::kPanelStride;
     for (int64_t e = 0; e < S::kCount; ++e) {
-      const T* own = w + e * S::kPlane;
-      const WinogradB<T> source{own, S::kPanelStride, e + 1 < S::kCount ? own + S::kPlane : w};
+      const T* const next = w + S::matrix(e + 1 < S::kCount ? e + 1 : 0);
+      const WinogradB<T> source{w + S::matrix(e), S::kPanelStride, next};
       block_by_panels<MultiplyAdd<T>, Cfg::KB, kHeights>(
           BlockArgs<T, WinogradB<T>>{table + e * S::kTiles, 0, tiles, 1, Cfg::IC, source, panels,
                                      products + e * S::kProduct, S::kLd},
@@ -302,7 +341,8 @@ struct WinogradRun {
   // w[a][b] for channel k of the input, from the transformed weight.
   static AOT_INLINE V weight(const T* w, int a, int b) {
     return Down::tap(a, [&](int i) {
-      return Across::tap(b, [&](int j) { return L::load(w + (i * S::kW + j) * S::kPlane); });
+      return Across::tap(b,
+                         [&](int j) { return L::load(w + (i * Across::kTaps + j) * S::kPlane); });
     });
   }
 
@@ -314,7 +354,8 @@ struct WinogradRun {
     for (int64_t i = 0; i < Cfg::TH; ++i) {
       for (int64_t c = 0; c < columns; ++c) {
         T* const out = outputs + (i * columns + c) * S::kLd;
-        const int64_t h = q % down * Cfg::TH + i - Cfg::PH, w = b.c0 * Cfg::TW + c - Cfg::PW;
+        const int64_t h = (q % down * Cfg::TH + i) * Cfg::SH - Cfg::PH;
+        const int64_t w = (b.c0 * Cfg::TW + c) * Cfg::SW - Cfg::PW;
         for (int64_t n = 0; n < panels * kPanel; n += L::kLanes) {
           const T* u = p.w + (n0 + n) / kPanel * S::kPanelStride + n % kPanel;
           V sum = L::zero();
