@@ -18,6 +18,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -142,6 +143,14 @@ def ask(one: Contender, bodies: Path, connections: int, seconds: float) -> dict[
     return found
 
 
+def settle(started: Sequence[subprocess.Popen[bytes]]) -> None:
+    """Waits until no server works: what one still does for a slice must not cost the next one."""
+    used = None
+    while (now := [processor_seconds(process.pid) for process in started]) != used:
+        used = now
+        time.sleep(0.15)
+
+
 def measure(one: Comparison, folder: Path, seconds: float, rounds: int) -> None:
     started = []
     try:
@@ -155,6 +164,7 @@ def measure(one: Comparison, folder: Path, seconds: float, rounds: int) -> None:
             ask(contender, folder / one.bodies, one.connections, 2)
         for turn in range(rounds):
             for contender in one.contenders[:: -1 if turn % 2 else 1]:
+                settle(started)
                 found = ask(contender, folder / one.bodies, one.connections, seconds)
                 contender.slices.append(found)
     finally:
