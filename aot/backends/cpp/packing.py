@@ -212,17 +212,32 @@ def _filter(points: Sequence[float]) -> TapFilter:
     return TapFilter((*rows, (0.0, 0.0, 1.0)), tuple(range(len(points) + 1)))
 
 
-# Of stride 2 two outputs read three even inputs by the outer taps, F(2, 2), and two odd ones by the
-# middle tap, each a product of its own.
-_HALVES = TapFilter(
-    ((1.0, 0.0, 0.0), (1.0, 0.0, 1.0), (0.0, 0.0, 1.0), (0.0, 1.0, 0.0)), (0, 1, 2, 3, 3)
-)
+def _filter_of_halves(points: Sequence[float]) -> TapFilter:
+    """Of stride 2: even inputs meet the outer taps, odd ones the middle tap.
+
+    The former by Toom and Cook's way with these points and infinity; the latter are products of
+    their own.
+    """
+    rows = []
+    for point in points:
+        scale = prod(point - other for other in points if other != point)
+        rows.append((1 / scale, 0.0, point / scale))
+    count = len(points)
+    return TapFilter(
+        (*rows, (0.0, 0.0, 1.0), (0.0, 1.0, 0.0)), (*range(count + 1), *[count + 1] * count)
+    )
+
+
 _PLAIN = ((1.0, 0.0, 0.0), (0.5, 0.5, 0.5), (0.5, -0.5, 0.5), (0.0, 0.0, 1.0))
+_HALVES = ((1.0, 0.0, 0.0), (1.0, 0.0, 1.0), (0.0, 0.0, 1.0), (0.0, 1.0, 0.0))
 FILTERS = {
-    2: {1: TapFilter(_PLAIN, (0, 1, 2, 3)), 2: _HALVES},
-    4: {1: _filter((0.0, 0.625, -0.625, 1.5, -1.5))},
+    2: {1: TapFilter(_PLAIN, (0, 1, 2, 3)), 2: TapFilter(_HALVES, (0, 1, 2, 3, 3))},
+    4: {
+        1: _filter((0.0, 0.625, -0.625, 1.5, -1.5)),
+        2: _filter_of_halves((0.5, -0.5, 1.25, -1.25)),
+    },
 }
-"""By the outputs of a tile's line and the stride: F(2, 3), F(4, 3), and F(2, 3) of stride 2."""
+"""By the outputs of a tile's line and the stride: F(2, 3) and F(4, 3), of either stride."""
 
 
 RECIPES: dict[str, Callable[..., Array]] = {

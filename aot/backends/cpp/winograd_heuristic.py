@@ -18,14 +18,12 @@ _READ = 20
 # A tile must take this part of the time of a smaller one, whose weight is smaller, at most.
 _LEAST_GAIN = 0.9
 _LEAST_CHANNELS = 32
-WINOGRAD_TILES = (((2, 2), _LEAST_CHANNELS), ((4, 2), _LEAST_CHANNELS), ((4, 4), 512))
-"""Tiles of outputs, down and across, with the fewest channels that they may sum.
-
-A tile's sums are few and rounded early, and 4 outputs of a dimension amplify that: with these
-limits the error stays within 3 times eager's, also where only 3 % of the inputs are no zeros
-(tests/backends/cpp/tmpl/test_winograd.py)."""
-# Tiles of a block: their transformed channels stay in L2 beside what is multiplied.
+_LEAST_WIDE_CHANNELS = 512
+WINOGRAD_TILES = ((2, 2), (4, 2), (4, 4))
+"""Tiles of outputs, down and across."""
+# Tiles of a block, and their products: transformed channels stay in L2 beside what is multiplied.
 _TILES = 32
+_TILE_PRODUCTS = 1152
 _UNIT_MACS = 600_000
 
 
@@ -75,19 +73,30 @@ def winograd_tile(shape: ConvShape, images: int, oh: int, ow: int) -> tuple[int,
     channels = shape.oc >= _LEAST_CHANNELS and shape.ic % PANEL == 0
     if kind != (1, (1, 3, 3), 1, (1, 1, 1)) or shape.padding[0] or not channels:
         return None
+    if not set(shape.stride) <= {1, 2}:
+        return None
     best: tuple[int, int] | None = None
     time = 9.0 * max(_READ, images * oh * ow)
-    for tile, least in WINOGRAD_TILES:
-        if any(step not in FILTERS[size] for size, step in _lines(shape, tile)):
-            continue
+    for tile in WINOGRAD_TILES:
         tiles = images * -(-oh // tile[0]) * -(-ow // tile[1])
         count = products(shape, tile)
         cost = sum(_TRANSFORM[step] for step in shape.stride[1:])
         transforms = count * cost * tiles * (1 / shape.ic + 1 / shape.oc)
         took = max(_READ * weights(shape, tile), count * tiles) + transforms
-        if shape.ic >= least and took <= _LEAST_GAIN * time:
+        if shape.ic >= least_channels(shape, tile) and took <= _LEAST_GAIN * time:
             best, time = tile, took
     return best
+
+
+def least_channels(shape: ConvShape, tile: tuple[int, int]) -> int:
+    """The fewest channels that a tile may sum.
+
+    Its sums are few and rounded early, and 4 outputs of a line amplify that, of stride 2 less: so
+    the error stays within 3 times eager's, also where only 3 % of the inputs are no zeros
+    (tests/backends/cpp/tmpl/test_winograd.py).
+    """
+    wide = tile == (4, 4) and shape.stride[1:] != (2, 2)
+    return _LEAST_WIDE_CHANNELS if wide else _LEAST_CHANNELS
 
 
 def winograd_blocking(
@@ -95,8 +104,9 @@ def winograd_blocking(
 ) -> WinogradBlocking:
     """Chooses the blocking for so many images of `oh` rows of `ow` outputs, or typical ones."""
     down, across = max(1, images * -(-oh // tile[0])), max(1, -(-ow // tile[1]))
-    columns = -(-across // -(-across // _TILES))
-    rows = max(1, _TILES // columns)
+    most = min(_TILES, _TILE_PRODUCTS // products(shape, tile))
+    columns = -(-across // -(-across // most))
+    rows = max(1, most // columns)
     rows = -(-down // -(-down // rows))
     nb = 3 * PANEL if shape.oc % (3 * PANEL) == 0 else min(4 * PANEL, -(-shape.oc // PANEL) * PANEL)
     macs = products(shape, tile) * rows * columns * shape.ic * nb

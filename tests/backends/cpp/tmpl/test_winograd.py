@@ -14,8 +14,8 @@ from numpy.lib.stride_tricks import sliding_window_view
 from aot.backends.cpp.conv_heuristic import ConvShape
 from aot.backends.cpp.packing import pack_winograd_weight
 from aot.backends.cpp.winograd_heuristic import (
-    WINOGRAD_TILES,
     WinogradBlocking,
+    least_channels,
     winograd_blocking,
     winograd_tile,
 )
@@ -79,10 +79,11 @@ CASES: dict[str, Case] = {
     "deep": (shape_of(272, 16, 1, 0), (1, 5, 6), (2, 2), {}),
     "none": (shape_of(16, 16), (0, 4, 4), (2, 2), {}),
     "strided": (shape_of(16, 40, steps=(2, 2)), (2, 13, 18), (2, 2), {}),
+    "strided_wide": (shape_of(16, 40, steps=(2, 2)), (2, 13, 18), (4, 4), {}),
     "strided_down": (shape_of(32, 16, 0, 1, (2, 1)), (1, 9, 11), (2, 4), {}),
     "strided_across": (shape_of(16, 70, 1, 0, (1, 2)), (2, 9, 13), (4, 2), {"nb": 32}),
     "errs": (shape_of(32, 32), (1, 28, 28), (4, 2), {}),
-    "errs_strided": (shape_of(32, 32, steps=(2, 2)), (1, 56, 56), (2, 2), {}),
+    "errs_strided": (shape_of(32, 32, steps=(2, 2)), (1, 56, 56), (4, 4), {}),
     "errs_across": (shape_of(32, 32, steps=(1, 2)), (1, 28, 56), (4, 2), {}),
     "errs_deep": (shape_of(512, 32), (1, 12, 12), (4, 4), {}),
 }
@@ -206,7 +207,7 @@ def inputs_of(kind: str, shape: tuple[int, ...], rng: np.random.Generator) -> np
 @pytest.mark.parametrize("name", ["errs", "errs_strided", "errs_across", "errs_deep"])
 def test_errs_by_what_is_allowed_beside_eager(library: ctypes.CDLL, name: str, kind: str) -> None:
     shape, (n, *size), tile, _ = CASES[name]
-    assert shape.ic == dict(WINOGRAD_TILES)[tile], "the fewest channels that are allowed"
+    assert shape.ic == least_channels(shape, tile), "the fewest channels that are allowed"
     rng = np.random.default_rng(seeded(3))
     x = inputs_of(kind, (n, shape.ic, *size), rng)
     w = (rng.standard_normal((shape.oc, shape.ic, 3, 3)) / 24).astype(np.float32)
@@ -221,7 +222,7 @@ def test_errs_by_what_is_allowed_beside_eager(library: ctypes.CDLL, name: str, k
     assert not difference(got, eager, torch.float32, exact, slack=another_order)
 
 
-@pytest.mark.parametrize("name", ["odd", "odd_tall", "odd_wide", "strided"])
+@pytest.mark.parametrize("name", ["odd", "odd_tall", "odd_wide", "strided", "strided_wide"])
 @pytest.mark.parametrize("value", [np.inf, -np.inf, np.nan, 3e38])
 def test_what_is_no_number_spoils_only_what_reads_it(
     library: ctypes.CDLL, name: str, value: float
@@ -254,7 +255,8 @@ def test_what_is_no_number_spoils_only_what_reads_it(
         (shape_of(16, 64), (1, 56, 56), None),
         (shape_of(64, 16), (1, 56, 56), None),
         (shape_of(40, 64), (1, 56, 56), None),  # no whole panels
-        (shape_of(64, 64, steps=(2, 2)), (1, 56, 56), (2, 2)),
+        (shape_of(64, 64, steps=(2, 2)), (1, 56, 56), (4, 4)),
+        (shape_of(256, 256, steps=(2, 2)), (1, 14, 14), (2, 2)),  # few tiles for so much weight
         (shape_of(64, 64, steps=(1, 2)), (1, 56, 56), (4, 2)),
         (shape_of(32, 32, steps=(2, 2)), (1, 56, 56), None),  # transforms take what products save
         (shape_of(512, 512, steps=(2, 2)), (1, 7, 7), None),  # a quarter of the tiles is not there
@@ -275,4 +277,6 @@ def test_blocks_are_even_and_stay_in_the_cache() -> None:
     found = winograd_blocking(shape_of(128, 128), (4, 4), 1, 28, 28)
     assert (found.rows, found.columns, found.nb) == (4, 7, 64)
     assert winograd_blocking(shape_of(64, 96), (2, 2), 1, 90, 90).nb == 48
+    found = winograd_blocking(shape_of(128, 128, steps=(2, 2)), (4, 4), 1, 28, 28)
+    assert (found.rows, found.columns, found.nb) == (2, 7, 64)
     assert winograd_blocking(shape_of(64, 96), (2, 2), 1, 90, 90).columns == 23

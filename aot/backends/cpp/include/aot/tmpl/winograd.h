@@ -9,7 +9,8 @@
 // by TW + 2 without strides (Lavin and Gray, Fast Algorithms for Convolutional Neural Networks): as
 // many products in the place of 9 TH TW, so that a convolution is as many matmuls of tiles by
 // channels. Of stride 2 a line's even inputs meet the outer taps, which is F(TH, 2), and its odd
-// ones the middle tap, whose products are as they were (the polyphase way; 5 products for 6).
+// ones the middle tap, whose products are as they were (the polyphase way; 5 products for 6, 9
+// for 12).
 // Channels of the input are contiguous; A is its own compute type. Rows of tiles are counted
 // through all images.
 //   work    = ceil(n * ceil(oh / TH) / ROWS) * ceil(ceil(ow / TW) / COLS) * ceil(OC / NB), channels
@@ -36,7 +37,7 @@ struct WinogradConfig {
   static constexpr int64_t OC = 1;
   static constexpr int64_t PH = 0, PW = 0;  // padding before the data
   static constexpr int TH = 2, TW = 2;      // outputs of a tile, down and across: 2 or 4
-  static constexpr int SH = 1, SW = 1;      // strides: 1, or 2 where a tile has 2 outputs
+  static constexpr int SH = 1, SW = 1;      // strides: 1 or 2
   static constexpr int64_t ROWS = 1;        // the most tiles of a block, down and across
   static constexpr int64_t COLS = 32;
   static constexpr int64_t DOWN = -1;    // tiles of all images down, of one across, or -1:
@@ -140,6 +141,40 @@ struct WinogradLine<2, 2, L> {
   template <class At>
   static AOT_INLINE V tap(int a, const At& at) {
     return at(a == 1 ? 3 : a);
+  }
+};
+
+// The same by F(4, 2): points 1/2, -1/2, 5/4, -5/4 and infinity amplify roundings least of all
+// simple fractions, and a third as much as those of F(4, 3).
+template <class L>
+struct WinogradLine<4, 2, L> {
+  using V = typename L::V;
+  using T = std::remove_reference_t<decltype(V{}[0])>;
+  static constexpr int kUnder = 9, kTaps = 6;
+  static constexpr T kP = T(0.5), kQ = T(1.25), kP2 = kP * kP, kQ2 = kQ * kQ;
+  static constexpr int tap_of(int product) { return product < 6 ? product : 5; }
+  static AOT_INLINE V times(T factor, V x, V sum) { return L::fma(L::set1(factor), x, sum); }
+  static AOT_INLINE void input(const V (&d)[9], V (&t)[9]) {
+    const V p = times(-kQ2, d[2], d[6]), u = times(-kQ2, d[0], d[4]);
+    const V q = times(-kP2, d[2], d[6]), v = times(-kP2, d[0], d[4]);
+    t[0] = times(kP, u, p);
+    t[1] = times(-kP, u, p);
+    t[2] = times(kQ, v, q);
+    t[3] = times(-kQ, v, q);
+    t[4] = times(kP2 * kQ2, d[0], times(-(kP2 + kQ2), d[4], d[8]));
+    AOT_UNROLL for (int i = 0; i < 4; ++i) t[5 + i] = d[2 * i + 1];
+  }
+  static AOT_INLINE void output(const V (&m)[9], V (&y)[4]) {
+    const V p = m[0] + m[1], u = m[0] - m[1], q = m[2] + m[3], v = m[2] - m[3];
+    y[0] = (p + q) + m[5];
+    y[1] = times(kP, u, times(kQ, v, m[6]));
+    y[2] = times(kP2, p, times(kQ2, q, m[7]));
+    y[3] = times(kP2 * kP, u, times(kQ2 * kQ, v, m[4] + m[8]));
+  }
+  template <class At>
+  static AOT_INLINE V tap(int a, const At& at) {
+    if (a == 0) return L::set1(kP * (kP2 - kQ2)) * (at(0) - at(1));
+    return at(a == 1 ? 5 : 4);
   }
 };
 
