@@ -94,23 +94,23 @@ def _hermitian(a: Pair) -> Pair:
 # ---- eigenvalues of any matrices ----
 
 
-def _eigen(a: Pair | Tensor) -> Records:
+def _eigen(routine: str, a: Pair | Tensor) -> Records:
     if isinstance(a, tuple):
-        return general("complex_eig", a)
-    return call_routine(GENERAL_ROUTINES["eig"], Matrices(a))
+        return general(f"complex_{routine}", a)
+    return call_routine(GENERAL_ROUTINES[routine], Matrices(a))
 
 
 @REGISTRY.row("complex.aten.linalg_eig.default")
 def eig(call: Call, a: Pair | Tensor) -> SeveralResults:
     """(eigenvalues, eigenvectors as columns of length 1)."""
-    found = _eigen(a)
+    found = _eigen("eig", a)
     return outcomes(call, pair(found, "values"), pair(found, "vectors"))
 
 
 @REGISTRY.row("complex.aten.linalg_eigvals.default", "complex.aten._linalg_eigvals.default")
 def eigvals(call: Call, a: Pair | Tensor) -> SeveralResults:
     """Eigenvalues."""
-    return pair(_eigen(a), "values")
+    return pair(_eigen("eigvals", a), "values")
 
 
 # ---- L D L^T ----

@@ -49,6 +49,12 @@ _REFLECTIONS = 32
 _BLOCK, _TURNED = 32, 64
 """kBlock in aot/linalg/tridiagonal.h, kTurned in aot/linalg/turn_back.h."""
 
+_PENDING, _SHIFTS, _WINDOW, _STRIP = 32, 64, 128, 256
+"""kPending in aot/linalg/hessenberg.h, kMostShifts and kStrip in sweep.h, kWindow in multishift.h."""
+
+_EIG_ALONE = 75
+"""kAlone in aot/linalg/large_eig.h: matrices up to this size go another way."""
+
 _VECTORS = 32
 """Numbers for each row of a matrix, at most, beside matrices: diagonals, taus, orders of rows."""
 
@@ -148,8 +154,8 @@ def _apart(*matrices: tuple[Callable[[Sizes], Expr], Callable[[Sizes], Expr]]) -
     return Workspace(None, single, _nothing)
 
 
-def _alone_routine(name: str, header: str, workspace: Workspace) -> RoutineKernel:
-    return RoutineKernel(name, f"aot/linalg/{header}.h", workspace, ("alone",))
+def _alone_routine(name: str, header: str, workspace: Workspace, *own: str) -> RoutineKernel:
+    return RoutineKernel(name, f"aot/linalg/{header}.h", workspace, ("alone", *own))
 
 
 def _m(s: Sizes) -> Expr:
@@ -172,6 +178,30 @@ def _few(s: Sizes) -> Expr:
     return integer(_VECTORS)
 
 
+def _eig(parts: int, vectors: bool) -> Workspace:
+    """Of `LargeEig` in large_eig.h, or of what small matrices take, which is less."""
+
+    def single(s: Sizes) -> MatrixSizes:
+        n, few = s.n, integer(_VECTORS)
+        if is_int(n) and int(n) <= _EIG_ALONE:
+            return *[(parts * n, n)] * 3, (2 * n, n), (few, n)
+        pending, turned = integer(_PENDING), integer(_TURNED)
+        reach = integer(3 * _SHIFTS - 3)
+        blocks = 6 * pending + turned, n
+        columns = (n, 3 * pending + 3 * turned)
+        windows = (integer(2 * _WINDOW + 2), integer(_WINDOW)), (2 * reach, reach)
+        strips = (reach, integer(_STRIP)), (integer(_STRIP), reach)
+        few_numbers = integer(_PENDING + 2 + _TURNED + 1), turned
+        shared = blocks, columns, few_numbers, *windows, *strips
+        found = (parts * n, n), (few, n), *((parts * rows, wide) for rows, wide in shared)
+        if not vectors:
+            return found
+        made = n, parts * n + 3 * _PANEL
+        return *found, (parts * n, n), made, made
+
+    return Workspace(None, single, _nothing)
+
+
 _MATRIX, _COMPLEX_MATRIX, _ROWS = (_n, _n), (_n, _both_parts), (_few, _n)
 _GENERAL: Mapping[tuple[str, str], RoutineKernel] = {
     ("linalg", "complex_qr"): _alone_routine("ComplexQr", "complex_qr", _apart((_n, _m))),
@@ -184,11 +214,11 @@ _GENERAL: Mapping[tuple[str, str], RoutineKernel] = {
     ("linalg", "complex_svd"): _alone_routine(
         "ComplexSvd", "complex_spectral", _apart((_n, _m), _COMPLEX_MATRIX)
     ),
-    ("linalg", "eig"): _alone_routine(
-        "Eig", "eig", _apart(_MATRIX, _MATRIX, _MATRIX, _COMPLEX_MATRIX, _ROWS)
-    ),
-    ("linalg", "complex_eig"): _alone_routine(
-        "ComplexEig", "complex_eig", _apart(*[_COMPLEX_MATRIX] * 3, _ROWS)
+    ("linalg", "eig"): _alone_routine("Eig", "eig", _eig(1, vectors=True)),
+    ("linalg", "eigvals"): _alone_routine("Eig", "eig", _eig(1, vectors=False), "values"),
+    ("linalg", "complex_eig"): _alone_routine("ComplexEig", "complex_eig", _eig(2, vectors=True)),
+    ("linalg", "complex_eigvals"): _alone_routine(
+        "ComplexEig", "complex_eig", _eig(2, vectors=False), "values"
     ),
     ("linalg", "ldl"): _alone_routine("Ldl", "ldl", _apart(_MATRIX)),
     ("linalg", "complex_ldl"): _alone_routine("ComplexLdl", "ldl", _apart(_COMPLEX_MATRIX)),

@@ -79,7 +79,11 @@ def _svd_parts(s: Sizes) -> RecordParts:
 
 
 def _eig_parts(s: Sizes) -> RecordParts:
-    return {**_both("values", (s.n,)), **_both("vectors", (s.n, s.n))}
+    return {**_eigvals_parts(s), **_both("vectors", (s.n, s.n))}
+
+
+def _eigvals_parts(s: Sizes) -> RecordParts:
+    return _both("values", (s.n,))
 
 
 def _ldl_parts(s: Sizes) -> RecordParts:
@@ -180,6 +184,14 @@ def _real_eig(a: Array, _: Array, options: Options) -> Sequence[Array]:
 
 def _eig(a: Array, b: Array, options: Options) -> Sequence[Array]:
     return _real_eig(_joined(a), b, options)
+
+
+def _real_eigvals(a: Array, b: Array, options: Options) -> Sequence[Array]:
+    return _real_eig(a, b, options)[:2]
+
+
+def _eigvals(a: Array, b: Array, options: Options) -> Sequence[Array]:
+    return _eig(a, b, options)[:2]
 
 
 def _turned(a: Array, options: Options) -> Array:
@@ -328,7 +340,9 @@ def _rows() -> Sequence[LibraryRoutine]:
         row("complex_eigh", _eigh_parts, _eigh, partial(_flops, 24)),
         row("complex_svd", _svd_parts, _svd, partial(_flops, 48)),
         row("eig", _eig_parts, _real_eig, partial(_flops, 25)),
+        row("eigvals", _eigvals_parts, _real_eigvals, partial(_flops, 10)),
         row("complex_eig", _eig_parts, _eig, partial(_flops, 50)),
+        row("complex_eigvals", _eigvals_parts, _eigvals, partial(_flops, 20)),
         row("ldl", _ldl_parts, _ldl, partial(_flops, 1), options=_HERMITIAN),
         row(
             "complex_ldl", _complex_ldl_parts, _complex_ldl, partial(_flops, 2), options=_HERMITIAN

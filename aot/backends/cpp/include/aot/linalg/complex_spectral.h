@@ -92,7 +92,7 @@ struct ComplexSvd : Finished {
 
   // Row y is turned so that its product with x is real, and both so that it is 0.
   static void turn(ComplexRows<T> a, int64_t x, int64_t y, Complex<T> back, T c, T s) {
-    scale(back, a.row(y), a.columns);
+    scale_row(back, a.row(y), a.columns);
     const Rotation<Vec<T, 1>> r{Vec<T, 1>(c), Vec<T, 1>(s)};
     rotate_rows(OneMatrix<T>{a.at, 2 * a.columns}, x, y, r);
   }
@@ -145,7 +145,7 @@ struct ComplexSvd : Finished {
       if (record[i] <= T(0) || record[i] <= rounding<T>() * rounding<T>() * record[0]) {
         fill(w, i, m);
       } else {
-        scale(Complex<T>{T(1) / record[i], T(0)}, w.row(i), m);
+        scale_row(Complex<T>{T(1) / record[i], T(0)}, w.row(i), m);
       }
     }
     for (int64_t i = 0; i < n; ++i) record[i] *= scaled;
@@ -165,7 +165,7 @@ struct ComplexSvd : Finished {
       }
       const T square = square_of(row, m);
       if (square * T(2 * m) < T(1)) continue;  // some unit vector keeps 1 / sqrt(m)
-      scale(Complex<T>{T(1) / sqrt(square), T(0)}, row, m);
+      scale_row(Complex<T>{T(1) / sqrt(square), T(0)}, row, m);
       return;
     }
   }

@@ -114,7 +114,8 @@ struct Eigh : Finished {
     for (int64_t i = 0; i < n; ++i) e[i] = record[order[i]] / by;
     for (int64_t i = 0; i < n; ++i) record[i] = e[i];
     if constexpr (!Cfg::VALUES) {
-      turn_back(Seen<T>{a + 1, 1, ld}, tau, n - 1, n - 1, v.at[0] + 1, ld, n, room);
+      turn_back(Seen<T>{a + 1, 1, ld}, Dense<T>{tau, n}, n - 1, n - 1, Dense<T>{v.at[0] + 1, ld}, n,
+                room);
       columns_out(v, order, n, record + n);
     }
   }

@@ -107,8 +107,9 @@ struct Svd : Finished {
     for (int64_t i = 0; i < n; ++i) e[i] = record[order[n - 1 - i]] / by;
     for (int64_t i = 0; i < n; ++i) record[i] = e[i];
     if constexpr (Cfg::VALUES) return;
-    turn_back(Seen<T>{a, ld, 1}, left, m, n, u.at[0], u_ld, n, room);
-    turn_back(Seen<T>{a + 1, 1, ld}, right, n - 1, n - 1, v.at[0] + 1, v_ld, n, room);
+    using M = Dense<T>;
+    turn_back(Seen<T>{a, ld, 1}, M{left, n}, m, n, M{u.at[0], u_ld}, n, room);
+    turn_back(Seen<T>{a + 1, 1, ld}, M{right, n}, n - 1, n - 1, M{v.at[0] + 1, v_ld}, n, room);
     T *const ut = record + n, *const vt = ut + n * m;
     for (int64_t i = 0; i < n; ++i) {
       const int64_t row = order[n - 1 - i];
