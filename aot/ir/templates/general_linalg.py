@@ -70,12 +70,16 @@ def _reflections_parts(s: Sizes) -> RecordParts:
     return _both("product", (halved(s.m) - 1, s.r))
 
 
+def _values_parts(s: Sizes) -> RecordParts:
+    return {"values": (s.n,)}
+
+
 def _eigh_parts(s: Sizes) -> RecordParts:
-    return {"values": (s.n,), **_both("vectors", (s.n, s.n))}
+    return {**_values_parts(s), **_both("vectors", (s.n, s.n))}
 
 
 def _svd_parts(s: Sizes) -> RecordParts:
-    return {"values": (s.n,), **_both("ut", (s.n, halved(s.m))), **_both("vh", (s.n, s.n))}
+    return {**_values_parts(s), **_both("ut", (s.n, halved(s.m))), **_both("vh", (s.n, s.n))}
 
 
 def _eig_parts(s: Sizes) -> RecordParts:
@@ -173,9 +177,17 @@ def _eigh(a: Array, _: Array, options: Options) -> Sequence[Array]:
     return [values, *_parted(vectors)]
 
 
+def _eigvalsh(a: Array, b: Array, options: Options) -> Sequence[Array]:
+    return _eigh(a, b, options)[:1]
+
+
 def _svd(a: Array, _: Array, options: Options) -> Sequence[Array]:
     u, values, vh = np.linalg.svd(_joined(a), full_matrices=False)
     return [values, *_parted(u.T, vh)]
+
+
+def _svdvals(a: Array, b: Array, options: Options) -> Sequence[Array]:
+    return _svd(a, b, options)[:1]
 
 
 def _real_eig(a: Array, _: Array, options: Options) -> Sequence[Array]:
@@ -338,7 +350,21 @@ def _rows() -> Sequence[LibraryRoutine]:
         row("complex_qr", _qr_parts, _qr, partial(_flops, 4)),
         on_sides("complex_reflections", _reflections_parts, _reflections, options=_BACK),
         row("complex_eigh", _eigh_parts, _eigh, partial(_flops, 24)),
+        row(
+            "complex_eigvalsh",
+            _values_parts,
+            _eigvalsh,
+            partial(_flops, 6),
+            instead=real_forms.hermitian_values,
+        ),
         row("complex_svd", _svd_parts, _svd, partial(_flops, 48)),
+        row(
+            "complex_svdvals",
+            _values_parts,
+            _svdvals,
+            partial(_flops, 12),
+            instead=real_forms.singular_values,
+        ),
         row("eig", _eig_parts, _real_eig, partial(_flops, 25)),
         row("eigvals", _eigvals_parts, _real_eigvals, partial(_flops, 10)),
         row("complex_eig", _eig_parts, _eig, partial(_flops, 50)),

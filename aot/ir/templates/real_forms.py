@@ -44,11 +44,16 @@ class _Form:
         return self.builder.load(view, dict(places))
 
     def matrices(
-        self, name: str, like: View, columns: Expr, body: Callable[[Expr, Expr, Expr], Node]
+        self,
+        name: str,
+        like: View,
+        columns: Expr,
+        body: Callable[[Expr, Expr, Expr], Node],
+        times: int = 2,
     ) -> View:
-        """New matrices with twice as many rows as `like`, of body(batch, row, column)."""
+        """New matrices with `times` as many rows as `like`, of body(batch, row, column)."""
         batch, row, column = like.axes
-        rows = (2 * row.extent).expand()
+        rows = (times * row.extent).expand()
         axes = (batch, Axis(row.symbol, rows), Axis(column.symbol, columns))
         point = tuple(a.symbol for a in axes)
         dtype = self.builder.dtype(like.buffer)
@@ -240,3 +245,44 @@ def determinant(call: LibraryCall, builder: NestBuilder) -> list[LoopOp]:
     place = call.output.axes[1].symbol
     after = where(_eq(place, integer(1)), found[1], found[2])
     return form.done(where(_eq(place, integer(0)), found[0], after), (Axis(k, n),))
+
+
+def singular_values(call: LibraryCall, builder: NestBuilder) -> list[LoopOp]:
+    """By those of real matrices of twice the size, each of which is there twice."""
+    form, n, m = _Form(call, builder), call.sizes.n, FloorDiv(call.sizes.m, _TWO)
+
+    def body(batch: Expr, row: Expr, column: Expr) -> Node:
+        return _of_both(form, (row, column), (m, n), batch)
+
+    return _every_other(form, "svdvals", form.matrices("doubled", call.a, 2 * n, body, times=1))
+
+
+def hermitian_values(call: LibraryCall, builder: NestBuilder) -> list[LoopOp]:
+    """The same of eigenvalues; of X and Y the lower triangles count."""
+    form, n = _Form(call, builder), call.sizes.n
+
+    def body(batch: Expr, row: Expr, column: Expr) -> Node:
+        value = _of_both(form, (row, column), (n, n), batch)
+        i = Modulo(row, n)
+        turned = form.element(call.a, Modulo(column, n) + n, i, batch)  # of Y, where its place is above
+        beside = binary("and", unary("not", _lt(row, n)), _lt(column, n))
+        above, own = _lt(i, column), _eq(i, column)
+        imaginary = where(above, unary("neg", turned), value)
+        imaginary = where(own, const(0.0, value.dtype), imaginary)
+        return where(beside, imaginary, value)
+
+    return _every_other(form, "eigvalsh", form.matrices("doubled", call.a, 2 * n, body, times=1))
+
+
+def _of_both(form: _Form, at: tuple[Expr, Expr], sizes: tuple[Expr, Expr], batch: Expr) -> Node:
+    """Of [[X, -Y], [Y, X]], where X lies above Y."""
+    (row, column), (m, n) = at, sizes
+    below, right = (unary("not", _lt(i, size)) for i, size in zip(at, sizes, strict=True))
+    i, j = Modulo(row, m), Modulo(column, n)
+    re, im = (form.element(form.call.a, i + first, j, batch) for first in (integer(0), m))
+    return where(binary("eq", below, right), re, where(right, unary("neg", im), im))
+
+
+def _every_other(form: _Form, routine: str, matrices: View) -> list[LoopOp]:
+    records, _ = form.called(ROUTINES[routine], matrices)
+    return form.done(form.read(records, 2 * form.call.output.axes[1].symbol))

@@ -23,6 +23,7 @@ torch.manual_seed(seeded())
 A = torch.randn(3, 4, 4, dtype=torch.complex128)
 B = torch.randn(3, 4, 2, dtype=torch.complex128)
 DEFINITE = A @ A.mH + 4 * torch.eye(4, dtype=torch.complex128)
+LARGE = torch.randn(2, 19, 17, dtype=torch.complex128)
 UPPER = A.triu() + 4 * torch.eye(4, dtype=torch.complex128)
 
 
@@ -39,6 +40,8 @@ UPPER = A.triu() + 4 * torch.eye(4, dtype=torch.complex128)
         (lambda a, b: linalg.solve_triangular(a, b, upper=False), (UPPER.mT, B)),
         (linalg.det, (A.real.contiguous(),)),
         (lambda a: torch.stack(linalg.slogdet(a)), (A.real.contiguous(),)),
+        (linalg.svdvals, (LARGE,)),
+        (lambda a: linalg.eigvalsh(a[:, :17]), (LARGE,)),
     ],
 )
 def test_they_are_what_routines_of_complex_matrices_give(

@@ -35,6 +35,19 @@ ComplexRows<T> complex_in(Seen<T> from, int64_t rows, int64_t columns, bool turn
   return to;
 }
 
+// A complex operand, whose imaginary parts lie below its `rows` real ones.
+template <class Args>
+auto operand(const Args& p, int64_t matrix, int64_t rows) {
+  const auto re = p.matrix_a(matrix);
+  return ComplexSeen<typename Args::T>{re, re.from(rows, 0)};
+}
+
+template <class Args>
+auto operand_b(const Args& p, int64_t matrix, int64_t rows) {
+  const auto re = p.matrix_b(matrix);
+  return ComplexSeen<typename Args::T>{re, re.from(rows, 0)};
+}
+
 // The way back, into a record: where the part behind it begins.
 template <class T>
 T* complex_out(ComplexRows<T> from, int64_t rows, int64_t columns, bool turned, T* record) {

@@ -162,9 +162,7 @@ struct ComplexEig : Finished {
   static void one(const Args& p, int64_t matrix, T* record, Room room) {
     const int64_t n = p.n;
     if (n > kAlone) {
-      const Seen<T> re = p.matrix_a(matrix);
-      const ComplexSeen<T> seen{re, re.from(n, 0)};
-      const auto in = [&](ComplexDense<T> a) { copy_in(seen, n, n, a); };
+      const auto in = [&](ComplexDense<T> a) { copy_in(operand(p, matrix, n), n, n, a); };
       return LargeEig<ComplexDense<T>, Cfg::VALUES>{n}.find(in, record, room);
     }
     const ComplexRows<T> h = complex_in(p.matrix_a(matrix), n, n, false, room);

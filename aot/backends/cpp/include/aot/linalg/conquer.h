@@ -284,6 +284,18 @@ struct Conquer {
 
   using M = Merge<T, SQUARES>;
 
+  // Of all n rows. Numbers far below what rounds the greatest are none: halves of the least numbers
+  // that there are have no digits.
+  void find_all(int64_t n) const {
+    T most(0);
+    for (int64_t i = 0; i < n; ++i) most = maximum(most, maximum(abs(d[i]), abs(e[i])));
+    const T none = most * (sizeof(T) == 8 ? T(1e-280) : T(1e-25));
+    for (T* const x : {d, e}) {
+      for (int64_t i = 0; i < n; ++i) x[i] = abs(x[i]) < none ? T(0) : x[i];
+    }
+    find(0, n, 0);
+  }
+
   void find(int64_t low, int64_t high, int64_t depth) const {
     const int64_t n = high - low;
     if (n < (SQUARES ? 1 : 2)) {

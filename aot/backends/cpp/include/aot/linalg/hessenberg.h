@@ -6,61 +6,12 @@
 #ifndef AOT_LINALG_HESSENBERG_H_
 #define AOT_LINALG_HESSENBERG_H_
 
+#include "aot/linalg/reduce_rows.h"
 #include "aot/linalg/turn_back.h"
 
 namespace aot::linalg {
 
 inline constexpr int64_t kPending = 32;  // reflections of a block; in template_library.py
-
-// x[i] = row i of a times v, i of [first, last), over `columns`.
-template <class M, class Line>
-void rows_times(M a, int64_t first, int64_t last, int64_t columns, Line v, Line x) {
-  using T = typename M::Element;
-  constexpr int kWide = native_lanes<T>(), kRows = 4;
-  using V = Vec<T, kWide>;
-  int64_t i = first;
-  for (; i + kRows <= last; i += kRows) {
-    V re[kRows], im[kRows], more[kRows], other[kRows];
-    AOT_UNROLL for (int r = 0; r < kRows; ++r) re[r] = im[r] = more[r] = other[r] = V(T(0));
-    int64_t j = 0;
-    for (; j + kWide <= columns; j += kWide) {
-      if constexpr (M::kParts == 2) {
-        const V p = load<T, kWide>(v.re + j), q = load<T, kWide>(v.im + j);
-        AOT_UNROLL for (int r = 0; r < kRows; ++r) {
-          const V s = load<T, kWide>(a.re + (i + r) * a.ld + j);
-          const V t = load<T, kWide>(a.im + (i + r) * a.ld + j);
-          re[r] = fma(s, p, re[r]);
-          im[r] = fma(s, q, im[r]);
-          more[r] = fnma(t, q, more[r]);
-          other[r] = fma(t, p, other[r]);
-        }
-      } else {
-        const V p = load<T, kWide>(v + j);
-        AOT_UNROLL for (int r = 0; r < kRows; ++r) {
-          re[r] = fma(load<T, kWide>(a.line(i + r, j)), p, re[r]);
-        }
-      }
-    }
-    AOT_UNROLL for (int r = 0; r < kRows; ++r) {
-      if constexpr (M::kParts == 2) {
-        Complex<T> sum{reduce_sum(re[r] + more[r]), reduce_sum(im[r] + other[r])};
-        for (int64_t k = j; k < columns; ++k) sum = sum + a.get(i + r, k) * v.get(k);
-        x.set(i + r, sum);
-      } else {
-        T sum = reduce_sum(re[r]);
-        for (int64_t k = j; k < columns; ++k) sum += a.get(i + r, k) * v[k];
-        x[i + r] = sum;
-      }
-    }
-  }
-  for (; i < last; ++i) {
-    if constexpr (M::kParts == 2) {
-      x.set(i, dot<false>(a.line(i, 0), v, columns));
-    } else {
-      x[i] = dot<false>(a.line(i, 0), v, columns);
-    }
-  }
-}
 
 // a (zeros beside it) becomes H; below its first subdiagonal it keeps the reflections, whose taus
 // `tau` has (n - 1 of them, in a row).
@@ -114,8 +65,8 @@ struct Hessenberg {
     b.columns.set(j, c + 1, one);
     for (int64_t i = c + 1; i < n; ++i) b.v.set(j, i, b.columns.get(j, i));
     const int64_t begin = (c + 1) / kPanel * kPanel;  // loads are aligned; v has zeros before
-    rows_times(a.from(0, begin), from, n, round_up(n, kPanel) - begin, b.v.line(j, begin),
-               b.y.line(j, 0));
+    rows_times(a.from(0, begin), from, n, round_up(n, kPanel) - begin, b.v.from(j, begin),
+               b.y.from(j, 0));
     for (int64_t i = 0; i < j; ++i) {
       const N along = dot<true>(b.v.line(i, c + 1), b.v.line(j, c + 1), n - c - 1);
       add_row(-along, b.y.line(i, from), b.y.line(j, from), rest);

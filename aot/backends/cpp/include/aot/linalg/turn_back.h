@@ -3,35 +3,11 @@
 #ifndef AOT_LINALG_TURN_BACK_H_
 #define AOT_LINALG_TURN_BACK_H_
 
-#include "aot/linalg/complex.h"
-#include "aot/linalg/qr.h"
+#include "aot/linalg/reflect.h"
 
 namespace aot::linalg {
 
 inline constexpr int64_t kTurned = 64;  // reflections at once; in template_library.py
-
-// The reflection of a contiguous row, as `reflect`, whose squares are mostly plain numbers.
-template <class T>
-T reflect_row(T* x, int64_t n) {
-  const T square = dot(x + 1, x + 1, n - 1);
-  const T least = sizeof(T) == 8 ? T(1e-200) : T(1e-20), most = T(1) / least;
-  if (!(square > least && square < most && abs(x[0]) < sqrt(most))) return reflect(x, 1, n);
-  const T first = x[0], size = sqrt(first * first + square), beta = first >= T(0) ? -size : size;
-  scale_row(T(1) / (first - beta), x + 1, n - 1);
-  x[0] = beta;
-  return (beta - first) / beta;
-}
-template <class T>
-Complex<T> reflect_row(Parts<T> x, int64_t n) {
-  const Complex<T> first = x.get(0);
-  const T square = square_of(x.from(1), n - 1), own = first.re * first.re + first.im * first.im;
-  const T least = sizeof(T) == 8 ? T(1e-200) : T(1e-20), most = T(1) / least;
-  if (!(square > least && square < most && own < most)) return reflect(x, n);
-  const T size = sqrt(own + square), beta = first.re >= T(0) ? -size : size;
-  scale_row(Complex<T>{T(1), T(0)} / Complex<T>{first.re - beta, first.im}, x.from(1), n - 1);
-  x.set(0, {beta, T(0)});
-  return {(beta - first.re) / beta, -first.im / beta};
-}
 
 // One block of reflections, as I - V S V^H: conjugates of V by columns, V by rows, and S turned.
 template <class M>
