@@ -28,7 +28,17 @@ from aot.ir.kernel_facts import argument_buffers, template_call
 from aot.ir.kernels import KernelGraph, Stage, TemplateKernel
 from aot.ir.nests import Buffer, View
 from aot.ir.templates.library import LibraryCall, Sizes
-from aot.symbolic import Expr, Maximum, Minimum, as_expr, ceil_div, integer, is_int, product
+from aot.symbolic import (
+    Expr,
+    FloorDiv,
+    Maximum,
+    Minimum,
+    as_expr,
+    ceil_div,
+    integer,
+    is_int,
+    product,
+)
 
 SMALL = 33
 """kSmall in aot/linalg/lanes.h: matrices up to this size are computed side by side."""
@@ -52,6 +62,9 @@ _BLOCK, _TURNED = 32, 64
 _PENDING, _SHIFTS, _WINDOW, _STRIP = 32, 64, 128, 256
 """kPending in aot/linalg/hessenberg.h, kMostShifts and kStrip in sweep.h, kWindow in
 multishift.h."""
+
+_EXCHANGED = 32
+"""kExchanged in aot/linalg/lstsq.h."""
 
 _EIG_ALONE = 75
 """kAlone in aot/linalg/large_eig.h: matrices up to this size go another way."""
@@ -132,6 +145,20 @@ def _reflecting(parts: int) -> Callable[[Sizes], MatrixSizes]:
 
 
 _FACTORS = Workspace(_nothing, lambda s: ((s.m, s.n),), lambda s: s.m + s.n)
+
+
+def _least_squares(parts: int) -> Workspace:
+    """Of `LeastSquares` in lstsq.h; operands of complex matrices have twice their rows."""
+
+    def single(s: Sizes) -> MatrixSizes:
+        n, m = s.n, FloorDiv(s.m, integer(parts))
+        longer, wider = as_expr(Maximum(m, n)), as_expr(Maximum(m, s.r))
+        rows = (integer(_EXCHANGED + 2), n), (integer(_VECTORS), longer)
+        matrices = (n, m), (n, m), (longer, s.r), *rows, (integer(_REFLECTIONS), n)
+        turning, product = _turning(parts, longer, wider), (integer(2 * _DEPTH), n)
+        return *_times(parts, *matrices), *turning, product
+
+    return Workspace(None, single, _nothing)
 
 
 def _turned_back(parts: int, width: Expr, vectors: Expr) -> MatrixSizes:
@@ -271,6 +298,8 @@ _GENERAL: Mapping[tuple[str, str], RoutineKernel] = {
     ("linalg", "complex_svdvals"): _alone_routine(
         "ComplexSvd", "complex_spectral", _single(_bidiagonal(2)), "values"
     ),
+    ("linalg", "lstsq"): _alone_routine("Lstsq", "lstsq", _least_squares(1)),
+    ("linalg", "complex_lstsq"): _alone_routine("ComplexLstsq", "lstsq", _least_squares(2)),
     ("linalg", "eig"): _alone_routine("Eig", "eig", _eig(1, vectors=True)),
     ("linalg", "eigvals"): _alone_routine("Eig", "eig", _eig(1, vectors=False), "values"),
     ("linalg", "complex_eig"): _alone_routine("ComplexEig", "complex_eig", _eig(2, vectors=True)),

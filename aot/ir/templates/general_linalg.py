@@ -2,8 +2,8 @@
 
 An operand of a complex routine has all real parts above all imaginary ones, so that it has twice as
 many rows; these may come apart, as operands of their own (`a_im`, `b_im`). A part of a record that
-is complex is two, called `x.re` and `x.im`. Conventions are LAPACK's: eig is geev, ldl sytrf (hetrf
-where Hermitian) of the lower triangle, ldl_solve sytrs.
+is complex is two, called `x.re` and `x.im`. Conventions are LAPACK's: eig is geev, lstsq gelsy, ldl
+sytrf (hetrf where Hermitian) of the lower triangle, ldl_solve sytrs.
 """
 
 from __future__ import annotations
@@ -88,6 +88,14 @@ def _eig_parts(s: Sizes) -> RecordParts:
 
 def _eigvals_parts(s: Sizes) -> RecordParts:
     return _both("values", (s.n,))
+
+
+def _lstsq_parts(s: Sizes) -> RecordParts:
+    return {"x": (s.n, s.r), "rank": ()}
+
+
+def _complex_lstsq_parts(s: Sizes) -> RecordParts:
+    return {**_both("x", (s.n, s.r)), "rank": ()}
 
 
 def _ldl_parts(s: Sizes) -> RecordParts:
@@ -204,6 +212,17 @@ def _real_eigvals(a: Array, b: Array, options: Options) -> Sequence[Array]:
 
 def _eigvals(a: Array, b: Array, options: Options) -> Sequence[Array]:
     return _eig(a, b, options)[:2]
+
+
+def _lstsq(a: Array, b: Array, options: Options) -> Sequence[Array]:
+    rounding = np.finfo(a.dtype).eps * max(a.shape)
+    x, _, rank, _ = np.linalg.lstsq(a, b, rcond=rounding)
+    return x, np.asarray(rank)
+
+
+def _complex_lstsq(a: Array, b: Array, options: Options) -> Sequence[Array]:
+    x, rank = _lstsq(_joined(a), _joined(b), options)
+    return [*_parted(x), rank]
 
 
 def _turned(a: Array, options: Options) -> Array:
@@ -369,6 +388,14 @@ def _rows() -> Sequence[LibraryRoutine]:
         row("eigvals", _eigvals_parts, _real_eigvals, partial(_flops, 10)),
         row("complex_eig", _eig_parts, _eig, partial(_flops, 50)),
         row("complex_eigvals", _eigvals_parts, _eigvals, partial(_flops, 20)),
+        row("lstsq", _lstsq_parts, _lstsq, partial(_flops, 3), roles=_SIDES),
+        row(
+            "complex_lstsq",
+            _complex_lstsq_parts,
+            _complex_lstsq,
+            partial(_flops, 6),
+            roles=_SIDES,
+        ),
         row("ldl", _ldl_parts, _ldl, partial(_flops, 1), options=_HERMITIAN),
         row(
             "complex_ldl", _complex_ldl_parts, _complex_ldl, partial(_flops, 2), options=_HERMITIAN

@@ -264,7 +264,9 @@ def hermitian_values(call: LibraryCall, builder: NestBuilder) -> list[LoopOp]:
     def body(batch: Expr, row: Expr, column: Expr) -> Node:
         value = _of_both(form, (row, column), (n, n), batch)
         i = Modulo(row, n)
-        turned = form.element(call.a, Modulo(column, n) + n, i, batch)  # of Y, where its place is above
+        turned = form.element(
+            call.a, Modulo(column, n) + n, i, batch
+        )  # of Y, where its place is above
         beside = binary("and", unary("not", _lt(row, n)), _lt(column, n))
         above, own = _lt(i, column), _eq(i, column)
         imaginary = where(above, unary("neg", turned), value)

@@ -88,12 +88,10 @@ void reflect_columns(M columns, int64_t rows, int64_t count, M tau) {
   }
 }
 
-// Record: R and the reflections by rows (m x n), taus, part after part. `in` copies the matrix.
-template <class M, class In, class T>
-void large_qr(int64_t m, int64_t n, const In& in, T* record, Room room) {
+// a (m x n) becomes R and, below its diagonal, reflections, of which `tau` has the taus.
+template <class M>
+void reflect_blocks(M a, int64_t m, int64_t n, M tau, Room room) {
   const int64_t all = min64(m, n);
-  const M a = take_dense<M>(m, n, room), tau = take_dense<M>(1, all, room);
-  in(a);
   for (int64_t c = 0; c < all; c += kReflections) {
     Room own = room;
     const int64_t count = min64(kReflections, all - c), rows = m - c, next = c + count;
@@ -107,6 +105,15 @@ void large_qr(int64_t m, int64_t n, const In& in, T* record, Room room) {
     const Joined<M> joined(columns.seen().turned(), mine, rows, count, own);
     joined.template apply<true>(a.from(c, next), n - next, own);
   }
+}
+
+// Record: R and the reflections by rows (m x n), taus, part after part. `in` copies the matrix.
+template <class M, class In, class T>
+void large_qr(int64_t m, int64_t n, const In& in, T* record, Room room) {
+  const int64_t all = min64(m, n);
+  const M a = take_dense<M>(m, n, room), tau = take_dense<M>(1, all, room);
+  in(a);
+  reflect_blocks(a, m, n, tau, room);
   copy_out(tau, 1, all, copy_out(a, m, n, record));
 }
 
