@@ -134,6 +134,22 @@ def eigvals(call: Call, a: Pair | Tensor) -> SeveralResults:
     return pair(_eigen("eigvals", a), "values")
 
 
+# ---- powers ----
+
+
+@REGISTRY.row("aot.squared.default")
+def squared(call: Call, x: Tensor, times: Tensor) -> Tensor:
+    """x, squared as often as `times` (batch, 1, 1) says: 24 times at most."""
+    found = call_routine(GENERAL_ROUTINES["squared"], Matrices(x), Matrices(times))
+    return found.part("product")
+
+
+@REGISTRY.row("complex.aot.squared.default")
+def complex_squared(call: Call, x: Pair, times: Tensor) -> SeveralResults:
+    """The same of complex matrices."""
+    return pair(general("complex_squared", x, (times, times)), "product")
+
+
 # ---- L D L^T ----
 
 

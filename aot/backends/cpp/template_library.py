@@ -298,6 +298,10 @@ _GENERAL: Mapping[tuple[str, str], RoutineKernel] = {
     ("linalg", "complex_svdvals"): _alone_routine(
         "ComplexSvd", "complex_spectral", _single(_bidiagonal(2)), "values"
     ),
+    ("linalg", "squared"): _alone_routine("Squared", "squared", _apart(*[_MATRIX] * 2)),
+    ("linalg", "complex_squared"): _alone_routine(
+        "ComplexSquared", "squared", _apart(*[(_m, _n)] * 2)
+    ),
     ("linalg", "lstsq"): _alone_routine("Lstsq", "lstsq", _least_squares(1)),
     ("linalg", "complex_lstsq"): _alone_routine("ComplexLstsq", "lstsq", _least_squares(2)),
     ("linalg", "eig"): _alone_routine("Eig", "eig", _eig(1, vectors=True)),

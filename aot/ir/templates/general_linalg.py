@@ -98,6 +98,14 @@ def _complex_lstsq_parts(s: Sizes) -> RecordParts:
     return {**_both("x", (s.n, s.r)), "rank": ()}
 
 
+def _square_parts(s: Sizes) -> RecordParts:
+    return {"product": (s.n, s.n)}
+
+
+def _complex_square_parts(s: Sizes) -> RecordParts:
+    return _both("product", (s.n, s.n))
+
+
 def _ldl_parts(s: Sizes) -> RecordParts:
     return {"ld": (s.n, s.n), "pivots": (s.n,), "info": ()}
 
@@ -223,6 +231,16 @@ def _lstsq(a: Array, b: Array, options: Options) -> Sequence[Array]:
 def _complex_lstsq(a: Array, b: Array, options: Options) -> Sequence[Array]:
     x, rank = _lstsq(_joined(a), _joined(b), options)
     return [*_parted(x), rank]
+
+
+def _squared(a: Array, b: Array, options: Options) -> Sequence[Array]:
+    for _ in range(int(np.nan_to_num(b[0, 0].real))):
+        a = a @ a
+    return (a,)
+
+
+def _complex_squared(a: Array, b: Array, options: Options) -> Sequence[Array]:
+    return _parted(*_squared(_joined(a), b, options))
 
 
 def _turned(a: Array, options: Options) -> Array:
@@ -395,6 +413,22 @@ def _rows() -> Sequence[LibraryRoutine]:
             _complex_lstsq,
             partial(_flops, 6),
             roles=_SIDES,
+        ),
+        row(
+            "squared",
+            _square_parts,
+            _squared,
+            partial(_flops, 2 * 8),
+            roles=_SIDES,
+            instead=real_forms.squared,
+        ),
+        row(
+            "complex_squared",
+            _complex_square_parts,
+            _complex_squared,
+            partial(_flops, 4 * 8),
+            roles=_SIDES,
+            instead=real_forms.squared,
         ),
         row("ldl", _ldl_parts, _ldl, partial(_flops, 1), options=_HERMITIAN),
         row(

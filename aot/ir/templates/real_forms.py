@@ -19,6 +19,7 @@ from aot.ir.templates.base import LoopOp
 from aot.ir.templates.builder import NestBuilder
 from aot.ir.templates.library import LibraryCall, LibraryRoutine, Sizes
 from aot.ir.templates.linalg import ROUTINES
+from aot.ir.templates.matmul import Matmul
 from aot.symbolic import Expr, FloorDiv, Modulo, integer, var
 
 _TWO = integer(2)
@@ -288,3 +289,61 @@ def _of_both(form: _Form, at: tuple[Expr, Expr], sizes: tuple[Expr, Expr], batch
 def _every_other(form: _Form, routine: str, matrices: View) -> list[LoopOp]:
     records, _ = form.called(ROUTINES[routine], matrices)
     return form.done(form.read(records, 2 * form.call.output.axes[1].symbol))
+
+
+SQUARINGS = 24
+"""That the exponential of a matrix may need; `squared` does no more."""
+
+
+def squared(call: LibraryCall, builder: NestBuilder) -> list[LoopOp]:
+    """By products as often as any matrix may need, each of which a matrix takes or leaves."""
+    form, n = _Form(call, builder), call.sizes.n
+    assert call.b is not None
+    batch, row, column = call.a.axes
+    parts = 2 if call.routine.name.startswith("complex") else 1
+    axes = batch, Axis(row.symbol, n), column
+    depth = Axis(var("squared_depth"), n)
+    times = form.element(call.b, integer(0), integer(0), batch.symbol)
+
+    def stored(name: str, value: Node) -> View:
+        shape, point = tuple(a.extent for a in axes), tuple(a.symbol for a in axes)
+        temp = builder.temp(f"{call.name}_{name}", form.dtype, shape)
+        form.ops.append(LoopNest(temp, axes, (), (Store(temp, point, value),), call.origin))
+        return View(temp, axes, point)
+
+    def product(name: str, a: View, b: View) -> Node:
+        (first, i, j), point = axes, tuple(x.symbol for x in axes)
+        temp = builder.temp(f"{call.name}_{name}", form.dtype, tuple(x.extent for x in axes))
+        left = View(a.buffer, (first, i, depth), (point[0], point[1], depth.symbol))
+        right = View(b.buffer, (first, depth, j), (point[0], depth.symbol, point[2]))
+        form.ops.append(Matmul(temp, View(temp, axes, point), call.origin, left, right))
+        return builder.load(View(temp, axes, point), {})
+
+    def read(view: View) -> Node:
+        return builder.load(view, {})
+
+    places = (row.symbol + part * n for part in range(parts))
+    x = [
+        stored(f"start{part}", form.element(call.a, place, column.symbol, batch.symbol))
+        for part, place in enumerate(places)
+    ]
+    for k in range(SQUARINGS):
+        wanted = binary("lt", const(float(k), times.dtype), times)
+        if parts == 1:
+            made = [product(f"product{k}", x[0], x[0])]
+        else:
+            re, im = x
+            real = binary("sub", product(f"re{k}", re, re), product(f"im{k}", im, im))
+            mixed = binary("add", product(f"one{k}", re, im), product(f"other{k}", im, re))
+            made = [real, mixed]
+        x = [
+            stored(f"square{k}_{part}", where(wanted, value, read(x[part])))
+            for part, value in enumerate(made)
+        ]
+    place = call.output.axes[1].symbol
+    at = Modulo(FloorDiv(place, n), n), Modulo(place, n)
+    found = [
+        builder.load(view, dict(zip((row.symbol, column.symbol), at, strict=True))) for view in x
+    ]
+    value = found[0] if parts == 1 else where(_lt(place, n * n), found[0], found[1])
+    return form.done(value)

@@ -17,7 +17,9 @@ from torch.export import Dim
 import aot
 from aot.backends.cpp import template_library
 from aot.backends.cpp.template_library import ROUTINE_KERNELS
+from aot.frontend.decompose import _DOUBLINGS
 from aot.ir.templates.library import Sizes
+from aot.ir.templates.real_forms import SQUARINGS
 from aot.symbolic import integer
 from tests.calls import Calls
 from tests.levels import LOWEST, OWN, target_of
@@ -347,6 +349,9 @@ HEADERS = Path(aot.__file__).parent / "backends/cpp/include/aot/linalg"
         ("kStrip", "sweep", template_library._STRIP),
         ("kWindow", "multishift", template_library._WINDOW),
         ("kAlone", "large_eig", template_library._EIG_ALONE),
+        ("kExchanged", "lstsq", template_library._EXCHANGED),
+        ("kSquarings", "squared", SQUARINGS),
+        ("kSquarings", "squared", _DOUBLINGS),
         ("kSmall", "lanes", template_library.SMALL),
         ("kDepth", "product", template_library._DEPTH),
     ],

@@ -27,7 +27,7 @@ def normal(n: int) -> torch.Tensor:
 
 def odd_matrices(n: int) -> list[torch.Tensor]:
     """Matrices whose values stand apart, are few, or are one, and such of any scale."""
-    eye, ones, any_ = torch.eye(n).double(), torch.ones(n, n).double(), normal(n)
+    eye, any_ = torch.eye(n).double(), normal(n)
     steps, beside = torch.arange(n).double(), torch.ones(n, n).double().triu(1).tril(1)
     scale, q = 10.0 ** (6 * steps / n), linalg.qr(any_).Q
     return [
@@ -37,7 +37,7 @@ def odd_matrices(n: int) -> list[torch.Tensor]:
         2 * eye + beside,
         beside.mT,
         eye.roll(1, 0),
-        ones,
+        any_[:, :3] @ any_[:3],
         scale[:, None] * any_ / scale,
         any_ - any_.mT,
         q * torch.where(steps < n // 2, 1.0, 2.0) @ q.mT,
