@@ -8,7 +8,7 @@ and a number of elements is one that the program measures.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import combinations, combinations_with_replacement, pairwise
 from typing import Any
@@ -249,7 +249,7 @@ def cholesky(a: Tensor, upper: bool = False) -> Tensor:
 
 
 def lstsq(a: Tensor, b: Tensor, rcond: float | None = None, *, driver: str | None = None) -> Any:
-    """As torch.linalg.lstsq, by singular values whatever the driver.
+    """As torch.linalg.lstsq: by QR where matrices are large, else by singular values.
 
     Residuals that eager gives only where no matrix lacks in rank are not ours to give.
     """
@@ -258,20 +258,50 @@ def lstsq(a: Tensor, b: Tensor, rcond: float | None = None, *, driver: str | Non
         return NotImplemented
     single = b.dim() == 1 or (b.dim() == a.dim() - 1 and b.shape == a.shape[:-1])
     wanted = b.unsqueeze(-1) if single else b
-    u, values, vh = torch.linalg.svd(a, full_matrices=False)
-    least = torch.finfo(a.dtype).eps * max(m, n) if rcond is None else rcond
-    counts = values > least * values[..., :1]
-    inverse = torch.where(counts, values.reciprocal(), 0)
-    solution = vh.mH @ (inverse.unsqueeze(-1) * (u.mH @ wanted))
-    none = values.new_empty(0)
+    values = none = torch.empty(0, dtype=a.real.dtype, device=a.device)
+    if rcond is None and driver in (None, "gels", "gelsy") and _has_large_systems(a, wanted):
+        solution, ranks = torch.ops.aot.lstsq.default(a, wanted)
+    else:
+        u, values, vh = torch.linalg.svd(a, full_matrices=False)
+        least = torch.finfo(a.dtype).eps * max(m, n) if rcond is None else rcond
+        counts = values > least * values[..., :1]
+        inverse = torch.where(counts, values.reciprocal(), 0)
+        solution = vh.mH @ (inverse.unsqueeze(-1) * (u.mH @ wanted))
+        ranks = counts.sum(-1)
     residuals = none
     if driver == "gels" and m > n:
         residuals = (a @ solution - wanted).abs().square().sum(-2)
     ranked = driver != "gels"
-    rank = counts.sum(-1) if ranked else torch.empty(0, dtype=torch.int64, device=a.device)
+    rank = ranks if ranked else torch.empty(0, dtype=torch.int64, device=a.device)
     found = solution.squeeze(-1) if single else solution
     seen = values if driver in ("gelsd", "gelss") else none
     return _untyped.return_types.linalg_lstsq((found, residuals, rank, seen))
+
+
+_LARGE = 64
+"""Sizes beyond which matrices are no longer computed side by side on any device."""
+
+
+def _has_large_systems(a: Tensor, b: Tensor) -> bool:
+    """Whether both of a matrix' sizes are large, and nobody asks for derivatives."""
+    sizes: Sequence[Any] = a.shape[-2:]
+    large = all(isinstance(size, int) and size > _LARGE for size in sizes)
+    return large and a.shape[:-2] == b.shape[:-2] and not (a.requires_grad or b.requires_grad)
+
+
+def _solved(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
+    found = torch.linalg.lstsq(a, b)
+    return found.solution, found.rank
+
+
+def _solved_size(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
+    shape = (*a.shape[:-2], a.shape[-1], b.shape[-1])
+    return b.new_empty(shape), a.new_empty(a.shape[:-2], dtype=torch.int64)
+
+
+_library.define("lstsq(Tensor a, Tensor b) -> (Tensor, Tensor)")
+_library.impl("lstsq", _solved, "CompositeExplicitAutograd")
+_untyped.library.register_fake("aot::lstsq", _solved_size, lib=_library)
 
 
 # ---- sizes ----

@@ -114,12 +114,33 @@ _NEAR = {torch.float32: 2.6, torch.complex64: 2.6}
 _DOUBLINGS = 24
 
 
+_untyped: Any = torch
+"""torch, for functions of it that have no types."""
+
+_LARGE = 64
+"""Sizes beyond which a product is worth more than a call of a routine."""
+
+
+def _squared(x: torch.Tensor, times: torch.Tensor) -> torch.Tensor:
+    """x, squared as often as `times` (batch, 1, 1) says."""
+    for k in range(_DOUBLINGS):
+        x = torch.where(times > k, torch.matmul(x, x), x)
+    return x
+
+
+_library = _untyped.library.Library("aot", "FRAGMENT")
+_library.define("squared(Tensor x, Tensor times) -> Tensor")
+_library.impl("squared", _squared, "CompositeExplicitAutograd")
+_untyped.library.register_fake("aot::squared", lambda x, times: x.new_empty(x.shape), lib=_library)
+
+
 def _matrix_exp(a: torch.Tensor) -> torch.Tensor:
     """The exponential: a polynomial of a matrix near 0, squared as often as it takes to get there.
 
     Of a matrix halved so often that its norm is at most `_NEAR`, `_TERMS` terms of the series are
     exact. Every squaring doubles the error, so there are as few as can be. All matrices of a batch
-    are squared as often as its greatest may need, and each keeps what is its own.
+    are squared as often as its greatest may need, and each keeps what is its own; large ones are
+    squared by a routine, each as often as it needs.
     """
     if a.shape[-1] == 0 or a.numel() == 0:
         return a.clone()
@@ -138,8 +159,12 @@ def _matrix_exp(a: torch.Tensor) -> torch.Tensor:
         if first == _TERMS - 4:
             terms.append(powers[4] / math.factorial(_TERMS))
         found = sum(terms, torch.matmul(found, powers[4]))
-    for k in range(_DOUBLINGS):
-        found = torch.where(halvings > k, torch.matmul(found, found), found)
+    rows: Any = a.shape[-1]
+    if a.requires_grad or not isinstance(rows, int) or rows <= _LARGE:
+        for k in range(_DOUBLINGS):
+            found = torch.where(halvings > k, torch.matmul(found, found), found)
+    else:
+        found = torch.ops.aot.squared.default(found, halvings)
     return torch.where(size.isfinite() & (size <= near * 2.0**_DOUBLINGS), found, math.nan)
 
 

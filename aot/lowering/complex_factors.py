@@ -258,3 +258,10 @@ def ormqr(
     if left:
         return _product(a, tau, other, back=transpose)
     return adjoint(_product(a, tau, adjoint(other), back=not transpose))
+
+
+@REGISTRY.row("complex.aot.lstsq.default")
+def lstsq(call: Call, a: Pair, b: Pair) -> SeveralResults:
+    """(X of least norm that makes A X - B least, A's rank)."""
+    found = general("complex_lstsq", a, b)
+    return outcomes(call, pair(found, "x"), found.part("rank", INT64))

@@ -26,6 +26,10 @@ from aot.lowering.linalg import refuse_checks, zeros
 from aot.lowering.registry import Call, SeveralResults
 from aot.lowering.rows import REGISTRY
 from aot.lowering.spectral import is_wide
+from aot.symbolic import Expr, is_int
+
+_SMALL = 16
+"""Half of the size up to which backends compute real matrices side by side."""
 
 # ---- singular values ----
 
@@ -42,9 +46,8 @@ def svd(
     """(U, singular values in descending order, V^H); `driver` chooses among algorithms of GPUs."""
     wide, nothing = is_wide(a[0]), zeros(a[0])
     if not compute_uv or len(call.op.outputs) == 3:  # a complex one that is read is two
-        found = call_routine(ROUTINES["svdvals"], Matrices(doubled(a), turned=wide))
         empty = (nothing, nothing)
-        return outcomes(call, empty, each_twice(found.part("values")), empty)
+        return outcomes(call, empty, _singular_values(a, wide), empty)
     found = general("complex_svd", transposed(a) if wide else a)
     tall, square = transposed(pair(found, "ut")), pair(found, "vh")
     if full_matrices:
@@ -55,6 +58,18 @@ def svd(
     return outcomes(call, tall, values, square)
 
 
+def _singular_values(a: Pair, wide: bool) -> Tensor:
+    if not _is_small(*a[0].shape[-2:]):
+        return general("complex_svdvals", transposed(a) if wide else a).part("values")
+    found = call_routine(ROUTINES["svdvals"], Matrices(doubled(a), turned=wide))
+    return each_twice(found.part("values"))
+
+
+def _is_small(*sizes: Expr) -> bool:
+    """Whether backends compute real matrices of twice the size side by side."""
+    return all(is_int(size) and int(size) <= _SMALL for size in sizes)
+
+
 # ---- eigenvalues of Hermitian matrices ----
 
 
@@ -63,11 +78,17 @@ def eigh(call: Call, a: Pair, UPLO: str = "L", compute_v: bool = True) -> Severa
     """(eigenvalues in ascending order, eigenvectors as columns) of one triangle."""
     given = adjoint(a) if UPLO.upper() == "U" else a
     if not compute_v or len(call.op.outputs) == 2:
-        found = call_routine(ROUTINES["eigvalsh"], Matrices(doubled(_hermitian(given))))
         nothing = zeros(a[0])
-        return outcomes(call, each_twice(found.part("values")), (nothing, nothing))
+        return outcomes(call, _values(given), (nothing, nothing))
     found = general("complex_eigh", given)
     return outcomes(call, found.part("values"), pair(found, "vectors"))
+
+
+def _values(a: Pair) -> Tensor:
+    if not _is_small(a[0].shape[-1]):
+        return general("complex_eigvalsh", a).part("values")
+    found = call_routine(ROUTINES["eigvalsh"], Matrices(doubled(_hermitian(a))))
+    return each_twice(found.part("values"))
 
 
 def _hermitian(a: Pair) -> Pair:
@@ -94,23 +115,39 @@ def _hermitian(a: Pair) -> Pair:
 # ---- eigenvalues of any matrices ----
 
 
-def _eigen(a: Pair | Tensor) -> Records:
+def _eigen(routine: str, a: Pair | Tensor) -> Records:
     if isinstance(a, tuple):
-        return general("complex_eig", a)
-    return call_routine(GENERAL_ROUTINES["eig"], Matrices(a))
+        return general(f"complex_{routine}", a)
+    return call_routine(GENERAL_ROUTINES[routine], Matrices(a))
 
 
 @REGISTRY.row("complex.aten.linalg_eig.default")
 def eig(call: Call, a: Pair | Tensor) -> SeveralResults:
     """(eigenvalues, eigenvectors as columns of length 1)."""
-    found = _eigen(a)
+    found = _eigen("eig", a)
     return outcomes(call, pair(found, "values"), pair(found, "vectors"))
 
 
 @REGISTRY.row("complex.aten.linalg_eigvals.default", "complex.aten._linalg_eigvals.default")
 def eigvals(call: Call, a: Pair | Tensor) -> SeveralResults:
     """Eigenvalues."""
-    return pair(_eigen(a), "values")
+    return pair(_eigen("eigvals", a), "values")
+
+
+# ---- powers ----
+
+
+@REGISTRY.row("aot.squared.default")
+def squared(call: Call, x: Tensor, times: Tensor) -> Tensor:
+    """x, squared as often as `times` (batch, 1, 1) says: 24 times at most."""
+    found = call_routine(GENERAL_ROUTINES["squared"], Matrices(x), Matrices(times))
+    return found.part("product")
+
+
+@REGISTRY.row("complex.aot.squared.default")
+def complex_squared(call: Call, x: Pair, times: Tensor) -> SeveralResults:
+    """The same of complex matrices."""
+    return pair(general("complex_squared", x, (times, times)), "product")
 
 
 # ---- L D L^T ----

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from aot.ir.dtypes import INT64
 from aot.ir.scalar import Node, const
+from aot.ir.templates.general_linalg import GENERAL_ROUTINES
 from aot.ir.templates.linalg import ROUTINES, least
 from aot.lowering import exprs as e
 from aot.lowering.builder import Tensor
@@ -93,3 +95,10 @@ def ormqr(
     if left:
         return _product(a, tau, Matrices(other), back=transpose)
     return mirrored(_product(a, tau, Matrices(other).mt, back=not transpose))
+
+
+@REGISTRY.row("aot.lstsq.default")
+def lstsq(call: Call, a: Tensor, b: Tensor) -> SeveralResults:
+    """(X of least norm that makes A X - B least, A's rank)."""
+    found = call_routine(GENERAL_ROUTINES["lstsq"], Matrices(a), Matrices(b))
+    return found.part("x"), found.part("rank", INT64)

@@ -46,6 +46,7 @@ OPERATORS: dict[str, Callable[..., Any]] = {
     "eigh": lambda a, s, b: linalg.eigh(s),
     "svd": lambda a, s, b: linalg.svd(a, full_matrices=False),
     "eig": lambda a, s, b: linalg.eig(a),
+    "eigvals": lambda a, s, b: linalg.eigvals(a),
     "eigvalsh": lambda a, s, b: linalg.eigvalsh(s),
     "svdvals": lambda a, s, b: linalg.svdvals(a),
     "lstsq": lambda a, s, b: linalg.lstsq(a, b).solution,
@@ -53,11 +54,12 @@ OPERATORS: dict[str, Callable[..., Any]] = {
     "matrix_exp": lambda a, s, b: linalg.matrix_exp(a),
     "norm": lambda a, s, b: linalg.matrix_norm(a),
     "norm_2": lambda a, s, b: linalg.matrix_norm(a, 2),
+    "cond": lambda a, s, b: linalg.cond(a),
 }
 """Of matrices a, positive definite ones s, and right-hand sides b. Those that raise are timed as
 the forms that do not: on a GPU, to ask whether one failed takes longer than the rest."""
 
-GPU_LACKS = ("eig",)
+GPU_LACKS = ("eig", "eigvals")
 
 
 def _drawn(shape: tuple[int, ...], dtype: torch.dtype, device: str) -> tuple[torch.Tensor, ...]:

@@ -28,7 +28,17 @@ from aot.ir.kernel_facts import argument_buffers, template_call
 from aot.ir.kernels import KernelGraph, Stage, TemplateKernel
 from aot.ir.nests import Buffer, View
 from aot.ir.templates.library import LibraryCall, Sizes
-from aot.symbolic import Expr, Maximum, Minimum, as_expr, ceil_div, integer, is_int, product
+from aot.symbolic import (
+    Expr,
+    FloorDiv,
+    Maximum,
+    Minimum,
+    as_expr,
+    ceil_div,
+    integer,
+    is_int,
+    product,
+)
 
 SMALL = 33
 """kSmall in aot/linalg/lanes.h: matrices up to this size are computed side by side."""
@@ -43,11 +53,21 @@ _VECTOR, _PANEL = 64, 16
 _DEPTH = 256
 """kDepth in aot/linalg/product.h."""
 
-_REFLECTIONS = 32
-"""kReflections in aot/linalg/qr.h."""
+_REFLECTIONS = 64
+"""kReflections in aot/linalg/large_qr.h."""
 
 _BLOCK, _TURNED = 32, 64
 """kBlock in aot/linalg/tridiagonal.h, kTurned in aot/linalg/turn_back.h."""
+
+_PENDING, _SHIFTS, _WINDOW, _STRIP = 32, 64, 128, 256
+"""kPending in aot/linalg/hessenberg.h, kMostShifts and kStrip in sweep.h, kWindow in
+multishift.h."""
+
+_EXCHANGED = 32
+"""kExchanged in aot/linalg/lstsq.h."""
+
+_EIG_ALONE = 75
+"""kAlone in aot/linalg/large_eig.h: matrices up to this size go another way."""
 
 _VECTORS = 32
 """Numbers for each row of a matrix, at most, beside matrices: diagonals, taus, orders of rows."""
@@ -96,39 +116,98 @@ def _nothing(s: Sizes) -> Expr:
     return integer(0)
 
 
-def _turning(rows: Expr, columns: Expr) -> MatrixSizes:
-    """Reflections as one (`Joined` in qr.h), and what it is applied by."""
+def _times(parts: int, *shapes: tuple[Expr, Expr]) -> MatrixSizes:
+    """Matrices of real numbers, or of complex ones, which are two."""
+    return tuple((parts * rows, columns) for rows, columns in shapes)
+
+
+def _turning(parts: int, rows: Expr, columns: Expr) -> MatrixSizes:
+    """Reflections as one (`Joined` in large_qr.h), and what it is applied by."""
     count = integer(_REFLECTIONS)
-    return (rows, count), (count, count), (integer(1), count), (2 * count, columns)
+    joined = (rows, count), (count, rows), (count + 1, count)
+    return _times(parts, *joined, (2 * count, columns))
+
+
+def _qr(parts: int) -> Callable[[Sizes], MatrixSizes]:
+    """Of `large_qr`; operands of complex matrices have twice their rows."""
+
+    def single(s: Sizes) -> MatrixSizes:
+        count = integer(_REFLECTIONS)
+        columns = (parts * count, s.m), (integer(parts), s.n)
+        return (s.m, s.n), *columns, *_turning(parts, s.m, s.n)
+
+    return single
+
+
+def _reflecting(parts: int) -> Callable[[Sizes], MatrixSizes]:
+    """Of `large_reflections`."""
+    return lambda s: ((s.m, s.n), (s.m, s.r), *_turning(parts, s.m, s.r))
 
 
 _FACTORS = Workspace(_nothing, lambda s: ((s.m, s.n),), lambda s: s.m + s.n)
 
 
-def _turned_back(width: Expr, vectors: Expr) -> MatrixSizes:
+def _least_squares(parts: int) -> Workspace:
+    """Of `LeastSquares` in lstsq.h; operands of complex matrices have twice their rows."""
+
+    def single(s: Sizes) -> MatrixSizes:
+        n, m = s.n, FloorDiv(s.m, integer(parts))
+        longer, wider = as_expr(Maximum(m, n)), as_expr(Maximum(m, s.r))
+        rows = (integer(_EXCHANGED + 2), n), (integer(_VECTORS), longer)
+        matrices = (n, m), (n, m), (longer, s.r), *rows, (integer(_REFLECTIONS), n)
+        turning, product = _turning(parts, longer, wider), (integer(2 * _DEPTH), n)
+        return *_times(parts, *matrices), *turning, product
+
+    return Workspace(None, single, _nothing)
+
+
+def _turned_back(parts: int, width: Expr, vectors: Expr) -> MatrixSizes:
     """A block of reflections by rows and by columns (`TurnedBlock`), and what it is applied by."""
     count = integer(_TURNED)
-    return (width, count), (count, width), (count, count), (2 * vectors + 1, count)
+    block = (width, count), (count, width), (count + 1, count)
+    return _times(parts, *block, (2 * vectors, count))
 
 
-def _tridiagonal(s: Sizes) -> MatrixSizes:
-    waiting = (integer(3 * _BLOCK), s.n), (s.n, integer(2 * _BLOCK))
-    return (s.n, s.n), *waiting, (integer(_VECTORS), s.n)
+def _tridiagonal(parts: int) -> Callable[[Sizes], MatrixSizes]:
+    """Of `LargeEigh` without vectors."""
+
+    def single(s: Sizes) -> MatrixSizes:
+        waiting = (integer(3 * _BLOCK), s.n), (s.n, integer(2 * _BLOCK))
+        return *_times(parts, (s.n, s.n), *waiting), (integer(_VECTORS), s.n)
+
+    return single
 
 
-def _symmetric(s: Sizes) -> MatrixSizes:
-    return *_tridiagonal(s), *[(s.n, s.n)] * 3, *_turned_back(s.n, s.n)
+def _symmetric(parts: int) -> Callable[[Sizes], MatrixSizes]:
+    """Of `LargeEigh`."""
+
+    def single(s: Sizes) -> MatrixSizes:
+        both = [(s.n, s.n)] * (2 + parts)
+        return *_tridiagonal(parts)(s), *both, *_turned_back(parts, s.n, s.n)
+
+    return single
 
 
-def _bidiagonal(s: Sizes) -> MatrixSizes:
-    waiting = (integer(2 * _BLOCK), s.n), (s.m, integer(2 * _BLOCK)), (integer(1), s.m)
-    return (s.m, s.n), *waiting, (integer(_VECTORS), s.n)
+def _bidiagonal(parts: int) -> Callable[[Sizes], MatrixSizes]:
+    """Of `LargeSvd` without vectors; operands of complex matrices have twice their rows."""
+
+    def single(s: Sizes) -> MatrixSizes:
+        wide = integer(2 * _BLOCK)
+        waiting = (parts * (wide + 1), s.n), (s.m, wide), (integer(parts), s.m + wide)
+        return (s.m, s.n), *waiting, (integer(_VECTORS), s.n)
+
+    return single
 
 
-def _singular(s: Sizes) -> MatrixSizes:
-    more = s.n + 1
-    both = *[(s.n, s.m)] * 2, *[(more, more)] * 2, (s.n, s.n)
-    return *_bidiagonal(s), *both, *_turned_back(s.m, s.n)
+def _singular(parts: int) -> Callable[[Sizes], MatrixSizes]:
+    """Of `LargeSvd`."""
+
+    def single(s: Sizes) -> MatrixSizes:
+        more = s.n + 1
+        both = *[(s.n, s.m)] * 2, *[(more, more)] * (1 + parts), (s.n, s.n)
+        return *_bidiagonal(parts)(s), *both, *_turned_back(parts, s.m, s.n)
+
+    return single
 
 
 def _square_and_rows(s: Sizes) -> Expr:
@@ -137,6 +216,11 @@ def _square_and_rows(s: Sizes) -> Expr:
 
 def _columns(s: Sizes) -> Expr:
     return s.m * s.n
+
+
+def _single(matrices: Callable[[Sizes], MatrixSizes]) -> Workspace:
+    """Of what is always computed alone."""
+    return Workspace(None, matrices, _nothing)
 
 
 def _apart(*matrices: tuple[Callable[[Sizes], Expr], Callable[[Sizes], Expr]]) -> Workspace:
@@ -148,8 +232,8 @@ def _apart(*matrices: tuple[Callable[[Sizes], Expr], Callable[[Sizes], Expr]]) -
     return Workspace(None, single, _nothing)
 
 
-def _alone_routine(name: str, header: str, workspace: Workspace) -> RoutineKernel:
-    return RoutineKernel(name, f"aot/linalg/{header}.h", workspace, ("alone",))
+def _alone_routine(name: str, header: str, workspace: Workspace, *own: str) -> RoutineKernel:
+    return RoutineKernel(name, f"aot/linalg/{header}.h", workspace, ("alone", *own))
 
 
 def _m(s: Sizes) -> Expr:
@@ -172,23 +256,59 @@ def _few(s: Sizes) -> Expr:
     return integer(_VECTORS)
 
 
+def _eig(parts: int, vectors: bool) -> Workspace:
+    """Of `LargeEig` in large_eig.h, or of what small matrices take, which is less."""
+
+    def single(s: Sizes) -> MatrixSizes:
+        n, few = s.n, integer(_VECTORS)
+        if is_int(n) and int(n) <= _EIG_ALONE:
+            return *[(parts * n, n)] * 3, (2 * n, n), (few, n)
+        pending, turned = integer(_PENDING), integer(_TURNED)
+        reach = integer(3 * _SHIFTS - 3)
+        blocks = 6 * pending + turned, n
+        columns = (n, 3 * pending + 3 * turned)
+        windows = (integer(2 * _WINDOW + 2), integer(_WINDOW)), (2 * reach, reach)
+        strips = (reach, integer(_STRIP)), (integer(_STRIP), reach)
+        few_numbers = integer(_PENDING + 2 + _TURNED + 1), turned
+        shared = blocks, columns, few_numbers, *windows, *strips
+        found = (parts * n, n), (few, n), *((parts * rows, wide) for rows, wide in shared)
+        if not vectors:
+            return found
+        made = n, parts * n + 3 * _PANEL
+        return *found, (parts * n, n), made, made
+
+    return _single(single)
+
+
 _MATRIX, _COMPLEX_MATRIX, _ROWS = (_n, _n), (_n, _both_parts), (_few, _n)
 _GENERAL: Mapping[tuple[str, str], RoutineKernel] = {
-    ("linalg", "complex_qr"): _alone_routine("ComplexQr", "complex_qr", _apart((_n, _m))),
+    ("linalg", "complex_qr"): _alone_routine("ComplexQr", "complex_qr", _single(_qr(2))),
     ("linalg", "complex_reflections"): _alone_routine(
-        "ComplexReflections", "complex_qr", _apart((_n, _m), (_m, _numbers))
+        "ComplexReflections", "complex_qr", _single(_reflecting(2))
     ),
     ("linalg", "complex_eigh"): _alone_routine(
-        "ComplexEigh", "complex_spectral", _apart(_COMPLEX_MATRIX, _COMPLEX_MATRIX, _ROWS)
+        "ComplexEigh", "complex_spectral", _single(_symmetric(2))
+    ),
+    ("linalg", "complex_eigvalsh"): _alone_routine(
+        "ComplexEigh", "complex_spectral", _single(_tridiagonal(2)), "values"
     ),
     ("linalg", "complex_svd"): _alone_routine(
-        "ComplexSvd", "complex_spectral", _apart((_n, _m), _COMPLEX_MATRIX)
+        "ComplexSvd", "complex_spectral", _single(_singular(2))
     ),
-    ("linalg", "eig"): _alone_routine(
-        "Eig", "eig", _apart(_MATRIX, _MATRIX, _MATRIX, _COMPLEX_MATRIX, _ROWS)
+    ("linalg", "complex_svdvals"): _alone_routine(
+        "ComplexSvd", "complex_spectral", _single(_bidiagonal(2)), "values"
     ),
-    ("linalg", "complex_eig"): _alone_routine(
-        "ComplexEig", "complex_eig", _apart(*[_COMPLEX_MATRIX] * 3, _ROWS)
+    ("linalg", "squared"): _alone_routine("Squared", "squared", _apart(*[_MATRIX] * 2)),
+    ("linalg", "complex_squared"): _alone_routine(
+        "ComplexSquared", "squared", _apart(*[(_m, _n)] * 2)
+    ),
+    ("linalg", "lstsq"): _alone_routine("Lstsq", "lstsq", _least_squares(1)),
+    ("linalg", "complex_lstsq"): _alone_routine("ComplexLstsq", "lstsq", _least_squares(2)),
+    ("linalg", "eig"): _alone_routine("Eig", "eig", _eig(1, vectors=True)),
+    ("linalg", "eigvals"): _alone_routine("Eig", "eig", _eig(1, vectors=False), "values"),
+    ("linalg", "complex_eig"): _alone_routine("ComplexEig", "complex_eig", _eig(2, vectors=True)),
+    ("linalg", "complex_eigvals"): _alone_routine(
+        "ComplexEig", "complex_eig", _eig(2, vectors=False), "values"
     ),
     ("linalg", "ldl"): _alone_routine("Ldl", "ldl", _apart(_MATRIX)),
     ("linalg", "complex_ldl"): _alone_routine("ComplexLdl", "ldl", _apart(_COMPLEX_MATRIX)),
@@ -244,31 +364,27 @@ ROUTINE_KERNELS: Mapping[tuple[str, str], RoutineKernel] = {
     ("linalg", "qr"): RoutineKernel(
         "Qr",
         "aot/linalg/qr.h",
-        Workspace(_nothing, lambda s: ((s.m, s.n), *_turning(s.m, s.n)), _nothing),
+        Workspace(_nothing, _qr(1), _nothing),
     ),
     ("linalg", "reflections"): RoutineKernel(
         "Reflections",
         "aot/linalg/qr.h",
-        Workspace(
-            lambda s: s.m * s.n,
-            lambda s: ((s.m, s.n), (s.m, s.r), *_turning(s.m, s.r)),
-            _nothing,
-        ),
+        Workspace(lambda s: s.m * s.n, _reflecting(1), _nothing),
     ),
     ("linalg", "eigh"): RoutineKernel(
-        "Eigh", "aot/linalg/eigh.h", Workspace(_square_and_rows, _symmetric, _nothing)
+        "Eigh", "aot/linalg/eigh.h", Workspace(_square_and_rows, _symmetric(1), _nothing)
     ),
     ("linalg", "eigvalsh"): RoutineKernel(
         "Eigh",
         "aot/linalg/eigh.h",
-        Workspace(_square_and_rows, _tridiagonal, _nothing),
+        Workspace(_square_and_rows, _tridiagonal(1), _nothing),
         ("values",),
     ),
     ("linalg", "svd"): RoutineKernel(
-        "Svd", "aot/linalg/svd.h", Workspace(_columns, _singular, _nothing)
+        "Svd", "aot/linalg/svd.h", Workspace(_columns, _singular(1), _nothing)
     ),
     ("linalg", "svdvals"): RoutineKernel(
-        "Svd", "aot/linalg/svd.h", Workspace(_columns, _bidiagonal, _nothing), ("values",)
+        "Svd", "aot/linalg/svd.h", Workspace(_columns, _bidiagonal(1), _nothing), ("values",)
     ),
     **_GENERAL,
 }

@@ -2,8 +2,8 @@
 
 An operand of a complex routine has all real parts above all imaginary ones, so that it has twice as
 many rows; these may come apart, as operands of their own (`a_im`, `b_im`). A part of a record that
-is complex is two, called `x.re` and `x.im`. Conventions are LAPACK's: eig is geev, ldl sytrf (hetrf
-where Hermitian) of the lower triangle, ldl_solve sytrs.
+is complex is two, called `x.re` and `x.im`. Conventions are LAPACK's: eig is geev, lstsq gelsy, ldl
+sytrf (hetrf where Hermitian) of the lower triangle, ldl_solve sytrs.
 """
 
 from __future__ import annotations
@@ -70,16 +70,40 @@ def _reflections_parts(s: Sizes) -> RecordParts:
     return _both("product", (halved(s.m) - 1, s.r))
 
 
+def _values_parts(s: Sizes) -> RecordParts:
+    return {"values": (s.n,)}
+
+
 def _eigh_parts(s: Sizes) -> RecordParts:
-    return {"values": (s.n,), **_both("vectors", (s.n, s.n))}
+    return {**_values_parts(s), **_both("vectors", (s.n, s.n))}
 
 
 def _svd_parts(s: Sizes) -> RecordParts:
-    return {"values": (s.n,), **_both("ut", (s.n, halved(s.m))), **_both("vh", (s.n, s.n))}
+    return {**_values_parts(s), **_both("ut", (s.n, halved(s.m))), **_both("vh", (s.n, s.n))}
 
 
 def _eig_parts(s: Sizes) -> RecordParts:
-    return {**_both("values", (s.n,)), **_both("vectors", (s.n, s.n))}
+    return {**_eigvals_parts(s), **_both("vectors", (s.n, s.n))}
+
+
+def _eigvals_parts(s: Sizes) -> RecordParts:
+    return _both("values", (s.n,))
+
+
+def _lstsq_parts(s: Sizes) -> RecordParts:
+    return {"x": (s.n, s.r), "rank": ()}
+
+
+def _complex_lstsq_parts(s: Sizes) -> RecordParts:
+    return {**_both("x", (s.n, s.r)), "rank": ()}
+
+
+def _square_parts(s: Sizes) -> RecordParts:
+    return {"product": (s.n, s.n)}
+
+
+def _complex_square_parts(s: Sizes) -> RecordParts:
+    return _both("product", (s.n, s.n))
 
 
 def _ldl_parts(s: Sizes) -> RecordParts:
@@ -169,9 +193,17 @@ def _eigh(a: Array, _: Array, options: Options) -> Sequence[Array]:
     return [values, *_parted(vectors)]
 
 
+def _eigvalsh(a: Array, b: Array, options: Options) -> Sequence[Array]:
+    return _eigh(a, b, options)[:1]
+
+
 def _svd(a: Array, _: Array, options: Options) -> Sequence[Array]:
     u, values, vh = np.linalg.svd(_joined(a), full_matrices=False)
     return [values, *_parted(u.T, vh)]
+
+
+def _svdvals(a: Array, b: Array, options: Options) -> Sequence[Array]:
+    return _svd(a, b, options)[:1]
 
 
 def _real_eig(a: Array, _: Array, options: Options) -> Sequence[Array]:
@@ -180,6 +212,35 @@ def _real_eig(a: Array, _: Array, options: Options) -> Sequence[Array]:
 
 def _eig(a: Array, b: Array, options: Options) -> Sequence[Array]:
     return _real_eig(_joined(a), b, options)
+
+
+def _real_eigvals(a: Array, b: Array, options: Options) -> Sequence[Array]:
+    return _real_eig(a, b, options)[:2]
+
+
+def _eigvals(a: Array, b: Array, options: Options) -> Sequence[Array]:
+    return _eig(a, b, options)[:2]
+
+
+def _lstsq(a: Array, b: Array, options: Options) -> Sequence[Array]:
+    rounding = np.finfo(a.dtype).eps * max(a.shape)
+    x, _, rank, _ = np.linalg.lstsq(a, b, rcond=rounding)
+    return x, np.asarray(rank)
+
+
+def _complex_lstsq(a: Array, b: Array, options: Options) -> Sequence[Array]:
+    x, rank = _lstsq(_joined(a), _joined(b), options)
+    return [*_parted(x), rank]
+
+
+def _squared(a: Array, b: Array, options: Options) -> Sequence[Array]:
+    for _ in range(int(np.nan_to_num(b[0, 0].real))):
+        a = a @ a
+    return (a,)
+
+
+def _complex_squared(a: Array, b: Array, options: Options) -> Sequence[Array]:
+    return _parted(*_squared(_joined(a), b, options))
 
 
 def _turned(a: Array, options: Options) -> Array:
@@ -326,9 +387,49 @@ def _rows() -> Sequence[LibraryRoutine]:
         row("complex_qr", _qr_parts, _qr, partial(_flops, 4)),
         on_sides("complex_reflections", _reflections_parts, _reflections, options=_BACK),
         row("complex_eigh", _eigh_parts, _eigh, partial(_flops, 24)),
+        row(
+            "complex_eigvalsh",
+            _values_parts,
+            _eigvalsh,
+            partial(_flops, 6),
+            instead=real_forms.hermitian_values,
+        ),
         row("complex_svd", _svd_parts, _svd, partial(_flops, 48)),
+        row(
+            "complex_svdvals",
+            _values_parts,
+            _svdvals,
+            partial(_flops, 12),
+            instead=real_forms.singular_values,
+        ),
         row("eig", _eig_parts, _real_eig, partial(_flops, 25)),
+        row("eigvals", _eigvals_parts, _real_eigvals, partial(_flops, 10)),
         row("complex_eig", _eig_parts, _eig, partial(_flops, 50)),
+        row("complex_eigvals", _eigvals_parts, _eigvals, partial(_flops, 20)),
+        row("lstsq", _lstsq_parts, _lstsq, partial(_flops, 3), roles=_SIDES),
+        row(
+            "complex_lstsq",
+            _complex_lstsq_parts,
+            _complex_lstsq,
+            partial(_flops, 6),
+            roles=_SIDES,
+        ),
+        row(
+            "squared",
+            _square_parts,
+            _squared,
+            partial(_flops, 2 * 8),
+            roles=_SIDES,
+            instead=real_forms.squared,
+        ),
+        row(
+            "complex_squared",
+            _complex_square_parts,
+            _complex_squared,
+            partial(_flops, 4 * 8),
+            roles=_SIDES,
+            instead=real_forms.squared,
+        ),
         row("ldl", _ldl_parts, _ldl, partial(_flops, 1), options=_HERMITIAN),
         row(
             "complex_ldl", _complex_ldl_parts, _complex_ldl, partial(_flops, 2), options=_HERMITIAN

@@ -19,6 +19,7 @@ from aot.ir.templates.base import LoopOp
 from aot.ir.templates.builder import NestBuilder
 from aot.ir.templates.library import LibraryCall, LibraryRoutine, Sizes
 from aot.ir.templates.linalg import ROUTINES
+from aot.ir.templates.matmul import Matmul
 from aot.symbolic import Expr, FloorDiv, Modulo, integer, var
 
 _TWO = integer(2)
@@ -44,11 +45,16 @@ class _Form:
         return self.builder.load(view, dict(places))
 
     def matrices(
-        self, name: str, like: View, columns: Expr, body: Callable[[Expr, Expr, Expr], Node]
+        self,
+        name: str,
+        like: View,
+        columns: Expr,
+        body: Callable[[Expr, Expr, Expr], Node],
+        times: int = 2,
     ) -> View:
-        """New matrices with twice as many rows as `like`, of body(batch, row, column)."""
+        """New matrices with `times` as many rows as `like`, of body(batch, row, column)."""
         batch, row, column = like.axes
-        rows = (2 * row.extent).expand()
+        rows = (times * row.extent).expand()
         axes = (batch, Axis(row.symbol, rows), Axis(column.symbol, columns))
         point = tuple(a.symbol for a in axes)
         dtype = self.builder.dtype(like.buffer)
@@ -240,3 +246,104 @@ def determinant(call: LibraryCall, builder: NestBuilder) -> list[LoopOp]:
     place = call.output.axes[1].symbol
     after = where(_eq(place, integer(1)), found[1], found[2])
     return form.done(where(_eq(place, integer(0)), found[0], after), (Axis(k, n),))
+
+
+def singular_values(call: LibraryCall, builder: NestBuilder) -> list[LoopOp]:
+    """By those of real matrices of twice the size, each of which is there twice."""
+    form, n, m = _Form(call, builder), call.sizes.n, FloorDiv(call.sizes.m, _TWO)
+
+    def body(batch: Expr, row: Expr, column: Expr) -> Node:
+        return _of_both(form, (row, column), (m, n), batch)
+
+    return _every_other(form, "svdvals", form.matrices("doubled", call.a, 2 * n, body, times=1))
+
+
+def hermitian_values(call: LibraryCall, builder: NestBuilder) -> list[LoopOp]:
+    """The same of eigenvalues; of X and Y the lower triangles count."""
+    form, n = _Form(call, builder), call.sizes.n
+
+    def body(batch: Expr, row: Expr, column: Expr) -> Node:
+        value = _of_both(form, (row, column), (n, n), batch)
+        i = Modulo(row, n)
+        turned = form.element(
+            call.a, Modulo(column, n) + n, i, batch
+        )  # of Y, where its place is above
+        beside = binary("and", unary("not", _lt(row, n)), _lt(column, n))
+        above, own = _lt(i, column), _eq(i, column)
+        imaginary = where(above, unary("neg", turned), value)
+        imaginary = where(own, const(0.0, value.dtype), imaginary)
+        return where(beside, imaginary, value)
+
+    return _every_other(form, "eigvalsh", form.matrices("doubled", call.a, 2 * n, body, times=1))
+
+
+def _of_both(form: _Form, at: tuple[Expr, Expr], sizes: tuple[Expr, Expr], batch: Expr) -> Node:
+    """Of [[X, -Y], [Y, X]], where X lies above Y."""
+    (row, column), (m, n) = at, sizes
+    below, right = (unary("not", _lt(i, size)) for i, size in zip(at, sizes, strict=True))
+    i, j = Modulo(row, m), Modulo(column, n)
+    re, im = (form.element(form.call.a, i + first, j, batch) for first in (integer(0), m))
+    return where(binary("eq", below, right), re, where(right, unary("neg", im), im))
+
+
+def _every_other(form: _Form, routine: str, matrices: View) -> list[LoopOp]:
+    records, _ = form.called(ROUTINES[routine], matrices)
+    return form.done(form.read(records, 2 * form.call.output.axes[1].symbol))
+
+
+SQUARINGS = 24
+"""That the exponential of a matrix may need; `squared` does no more."""
+
+
+def squared(call: LibraryCall, builder: NestBuilder) -> list[LoopOp]:
+    """By products as often as any matrix may need, each of which a matrix takes or leaves."""
+    form, n = _Form(call, builder), call.sizes.n
+    assert call.b is not None
+    batch, row, column = call.a.axes
+    parts = 2 if call.routine.name.startswith("complex") else 1
+    axes = batch, Axis(row.symbol, n), column
+    depth = Axis(var("squared_depth"), n)
+    times = form.element(call.b, integer(0), integer(0), batch.symbol)
+
+    def stored(name: str, value: Node) -> View:
+        shape, point = tuple(a.extent for a in axes), tuple(a.symbol for a in axes)
+        temp = builder.temp(f"{call.name}_{name}", form.dtype, shape)
+        form.ops.append(LoopNest(temp, axes, (), (Store(temp, point, value),), call.origin))
+        return View(temp, axes, point)
+
+    def product(name: str, a: View, b: View) -> Node:
+        (first, i, j), point = axes, tuple(x.symbol for x in axes)
+        temp = builder.temp(f"{call.name}_{name}", form.dtype, tuple(x.extent for x in axes))
+        left = View(a.buffer, (first, i, depth), (point[0], point[1], depth.symbol))
+        right = View(b.buffer, (first, depth, j), (point[0], depth.symbol, point[2]))
+        form.ops.append(Matmul(temp, View(temp, axes, point), call.origin, left, right))
+        return builder.load(View(temp, axes, point), {})
+
+    def read(view: View) -> Node:
+        return builder.load(view, {})
+
+    places = (row.symbol + part * n for part in range(parts))
+    x = [
+        stored(f"start{part}", form.element(call.a, place, column.symbol, batch.symbol))
+        for part, place in enumerate(places)
+    ]
+    for k in range(SQUARINGS):
+        wanted = binary("lt", const(float(k), times.dtype), times)
+        if parts == 1:
+            made = [product(f"product{k}", x[0], x[0])]
+        else:
+            re, im = x
+            real = binary("sub", product(f"re{k}", re, re), product(f"im{k}", im, im))
+            mixed = binary("add", product(f"one{k}", re, im), product(f"other{k}", im, re))
+            made = [real, mixed]
+        x = [
+            stored(f"square{k}_{part}", where(wanted, value, read(x[part])))
+            for part, value in enumerate(made)
+        ]
+    place = call.output.axes[1].symbol
+    at = Modulo(FloorDiv(place, n), n), Modulo(place, n)
+    found = [
+        builder.load(view, dict(zip((row.symbol, column.symbol), at, strict=True))) for view in x
+    ]
+    value = found[0] if parts == 1 else where(_lt(place, n * n), found[0], found[1])
+    return form.done(value)

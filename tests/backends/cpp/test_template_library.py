@@ -15,8 +15,11 @@ from torch import linalg
 from torch.export import Dim
 
 import aot
+from aot.backends.cpp import template_library
 from aot.backends.cpp.template_library import ROUTINE_KERNELS
+from aot.frontend.decompose import _DOUBLINGS
 from aot.ir.templates.library import Sizes
+from aot.ir.templates.real_forms import SQUARINGS
 from aot.symbolic import integer
 from tests.calls import Calls
 from tests.levels import LOWEST, OWN, target_of
@@ -281,10 +284,80 @@ def test_eigenvectors_of_any_matrices(tmp_path: Path, real: bool) -> None:
         assert np.abs(a @ v - v * values[..., None, :]).max() <= 1e-12 * np.abs(a).max()
 
 
-def test_a_matrix_that_is_none_has_no_eigenvalues(tmp_path: Path) -> None:
-    a = normal(4, 4)
+@pytest.mark.parametrize("n", [4, 80])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.complex64], ids=str)
+def test_a_matrix_that_is_none_has_no_eigenvalues(
+    tmp_path: Path, n: int, dtype: torch.dtype
+) -> None:
+    a = normal(2, n, n).to(dtype)
     model = aot_runtime.load(packaged(tmp_path / "m.pkg", linalg.eigvals, a))
-    assert np.isnan(np.asarray(model(torch.full((4, 4), float("nan"))))).all()
+    for none in (float("nan"), float("inf")):
+        a[1, 2, 3] = none
+        found = np.asarray(model(a))
+        assert np.isnan(found[1]).all() and np.isfinite(found[0]).all()
+
+
+def test_complex_factors_of_large_matrices(tmp_path: Path) -> None:
+    n, k = 70, 45
+    turned = torch.exp(1j * torch.arange(n, dtype=torch.float64))
+    a = turned[:, None] * hostile(n, torch.float64) * turned.conj()
+    a[:-2] += 1j * 1e-3 * (hostile(n, torch.float64)[:-2].triu(1))
+
+    def function(a: torch.Tensor) -> Any:
+        tall, wide = a[..., :k], a[..., :k, :]
+        svd = partial(linalg.svd, full_matrices=False)
+        values = [linalg.eigvalsh(a), linalg.svdvals(tall)]
+        return [*linalg.eigh(a), *svd(tall), *svd(wide), *values, *linalg.qr(tall)]
+
+    path = packaged(tmp_path / "m.pkg", function, a, levels=LEVELS)
+    unit = a.abs().amax((-2, -1)).numpy()[:, None, None]
+    whole, lower = a.numpy() / unit, np.tril(a.numpy() / unit, -1)
+    symmetric = lower + np.swapaxes(lower, -1, -2).conj() + np.eye(n) * whole.real
+    for isa in LEVELS:
+        made = [np.asarray(x) for x in aot_runtime.load(path, isa=isa)(a)]
+        w, v, u, s, vh, wide_u, wide_s, wide_vh, w_alone, s_alone, q, r = made
+        assert (
+            _gap(v * (w / unit[..., 0])[:, None] @ np.swapaxes(v, -1, -2).conj(), symmetric) < 1e-13
+        )
+        assert _gap(u * (s / unit[..., 0])[:, None] @ vh, whole[..., :k]) < 1e-13
+        wide = wide_u * (wide_s / unit[..., 0])[:, None] @ wide_vh
+        assert _gap(wide, whole[:, :k]) < 1e-13 and _gap(q @ (r / unit), whole[..., :k]) < 1e-13
+        for columns in (v, u, np.swapaxes(vh, -1, -2), np.swapaxes(wide_vh, -1, -2), q):
+            found = np.swapaxes(columns, -1, -2).conj() @ columns
+            assert _gap(found, np.broadcast_to(np.eye(found.shape[-1]), found.shape)) < 1e-13
+        np.testing.assert_allclose(w_alone / unit[..., 0], w / unit[..., 0], atol=1e-12)
+        np.testing.assert_allclose(s_alone / unit[..., 0], s / unit[..., 0], atol=1e-12)
+
+
+def test_matrices_whose_rest_is_of_the_least_numbers_have_singular_values(tmp_path: Path) -> None:
+    a = torch.full((202, 202), 1 + 2j)
+    (found,) = as_list([aot_runtime.load(packaged(tmp_path / "m.pkg", linalg.svdvals, a))(a)])
+    assert_close(found, linalg.svdvals(a).double().numpy(), torch.float32)
+
+
+HEADERS = Path(aot.__file__).parent / "backends/cpp/include/aot/linalg"
+
+
+@pytest.mark.parametrize(
+    ("name", "header", "value"),
+    [
+        ("kReflections", "large_qr", template_library._REFLECTIONS),
+        ("kBlock", "tridiagonal", template_library._BLOCK),
+        ("kTurned", "turn_back", template_library._TURNED),
+        ("kPending", "hessenberg", template_library._PENDING),
+        ("kMostShifts", "sweep", template_library._SHIFTS),
+        ("kStrip", "sweep", template_library._STRIP),
+        ("kWindow", "multishift", template_library._WINDOW),
+        ("kAlone", "large_eig", template_library._EIG_ALONE),
+        ("kExchanged", "lstsq", template_library._EXCHANGED),
+        ("kSquarings", "squared", SQUARINGS),
+        ("kSquarings", "squared", _DOUBLINGS),
+        ("kSmall", "lanes", template_library.SMALL),
+        ("kDepth", "product", template_library._DEPTH),
+    ],
+)
+def test_workspaces_count_what_headers_take(name: str, header: str, value: int) -> None:
+    assert f"int64_t {name} = {value};" in (HEADERS / f"{header}.h").read_text()
 
 
 def test_what_is_made_of_singular_values(tmp_path: Path) -> None:

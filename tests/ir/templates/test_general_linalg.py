@@ -94,6 +94,21 @@ def test_values_and_vectors() -> None:
         np.testing.assert_allclose(a @ vectors, vectors * whole(values_re, values_im), atol=1e-12)
 
 
+@pytest.mark.parametrize("name", ["eigvals", "complex_eigvals", "complex_eigvalsh"])
+def test_values_alone_are_those_of_vectors(name: str) -> None:
+    given = A.real if name == "eigvals" else parts(A)
+    alone = computed(name, given)
+    with_vectors = computed(name.replace("vals", ""), given)
+    assert len(alone) < len(with_vectors)
+    for found, wanted in zip(alone, with_vectors[: len(alone)], strict=True):
+        np.testing.assert_allclose(found, wanted, atol=1e-12)
+
+
+def test_singular_values_alone_are_those_of_vectors() -> None:
+    (values,) = computed("complex_svdvals", parts(B))
+    np.testing.assert_allclose(values, computed("complex_svd", parts(B))[0], atol=1e-12)
+
+
 @pytest.mark.parametrize("zeros", [False, True], ids=["any", "zeros on the diagonal"])
 @pytest.mark.parametrize("options", [NONE, HERMITIAN], ids=["symmetric", "Hermitian"])
 def test_factors_of_one_or_two_rows(options: frozenset[str], zeros: bool) -> None:

@@ -9,18 +9,6 @@
 
 namespace aot::linalg {
 
-// Numbers that lie in two rows: real and imaginary parts.
-template <class T>
-struct Parts {
-  T *re, *im;
-  AOT_INLINE Complex<T> get(int64_t i) const { return {re[i], im[i]}; }
-  AOT_INLINE void set(int64_t i, Complex<T> v) const {
-    re[i] = v.re;
-    im[i] = v.im;
-  }
-  AOT_INLINE Parts from(int64_t i) const { return {re + i, im + i}; }
-};
-
 template <class T>
 struct ComplexRows {
   T* at;
@@ -45,6 +33,19 @@ ComplexRows<T> complex_in(Seen<T> from, int64_t rows, int64_t columns, bool turn
     }
   }
   return to;
+}
+
+// A complex operand, whose imaginary parts lie below its `rows` real ones.
+template <class Args>
+auto operand(const Args& p, int64_t matrix, int64_t rows) {
+  const auto re = p.matrix_a(matrix);
+  return ComplexSeen<typename Args::T>{re, re.from(rows, 0)};
+}
+
+template <class Args>
+auto operand_b(const Args& p, int64_t matrix, int64_t rows) {
+  const auto re = p.matrix_b(matrix);
+  return ComplexSeen<typename Args::T>{re, re.from(rows, 0)};
 }
 
 // The way back, into a record: where the part behind it begins.
@@ -84,13 +85,33 @@ AOT_INLINE Complex<T> dot(Parts<T> x, Parts<T> y, int64_t n) {
   if constexpr (CONJUGATE) return {same + crossed, one - other};
   return {same - crossed, one + other};
 }
+template <bool CONJUGATE, class T>
+AOT_INLINE T dot(T* x, T* y, int64_t n) {
+  return dot(static_cast<const T*>(x), static_cast<const T*>(y), n);
+}
 template <class T>
 AOT_INLINE T square_of(Parts<T> x, int64_t n) {
   return dot(x.re, x.re, n) + dot(x.im, x.im, n);
 }
 template <class T>
-AOT_INLINE void scale(Complex<T> f, Parts<T> x, int64_t n) {
-  for (int64_t j = 0; j < n; ++j) x.set(j, f * x.get(j));
+AOT_INLINE void scale_row(Complex<T> f, Parts<T> x, int64_t n) {
+  constexpr int kWide = native_lanes<T>();
+  using V = Vec<T, kWide>;
+  const V re(f.re), im(f.im);
+  int64_t j = 0;
+  for (; j + kWide <= n; j += kWide) {
+    const V p = load<T, kWide>(x.re + j), q = load<T, kWide>(x.im + j);
+    store(x.re + j, fnma(im, q, re * p));
+    store(x.im + j, fma(im, p, re * q));
+  }
+  for (; j < n; ++j) x.set(j, f * x.get(j));
+}
+template <class T>
+AOT_INLINE void scale_row(T f, T* x, int64_t n) {
+  constexpr int kWide = native_lanes<T>();
+  int64_t j = 0;
+  for (; j + kWide <= n; j += kWide) store(x + j, load<T, kWide>(x + j) * Vec<T, kWide>(f));
+  for (; j < n; ++j) x[j] *= f;
 }
 template <class T>
 AOT_INLINE T greatest_part(Parts<T> x, int64_t n) {
@@ -120,7 +141,7 @@ Complex<T> reflect(Parts<T> x, int64_t n) {
   const T size = length_of(x, n), sign = first.re >= T(0) ? T(-1) : T(1);
   for (int64_t j = 0; j < n; ++j) x.set(j, {x.re[j] / size, x.im[j] / size});
   const Complex<T> part = x.get(0);
-  scale(Complex<T>{T(1), T(0)} / Complex<T>{part.re - sign, part.im}, x.from(1), n - 1);
+  scale_row(Complex<T>{T(1), T(0)} / Complex<T>{part.re - sign, part.im}, x.from(1), n - 1);
   x.set(0, {sign * size, T(0)});
   return {(sign - part.re) / sign, -part.im / sign};
 }

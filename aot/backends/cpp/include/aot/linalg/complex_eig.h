@@ -8,15 +8,6 @@
 
 namespace aot::linalg {
 
-template <class T>
-Complex<T> root(Complex<T> z) {
-  const T size = modulus(z);
-  if (size == T(0)) return z;
-  const T re = sqrt((size + abs(z.re)) / T(2)), im = z.im / (T(2) * re);
-  if (z.re >= T(0)) return {re, im};
-  return {abs(im), z.im >= T(0) ? re : -re};
-}
-
 // h becomes upper triangular, Schur's form, and columns of the basis lie in rows of v.
 template <class T>
 struct ComplexSchur {
@@ -153,7 +144,7 @@ struct ComplexSchur {
         x.set(i, sum / from);
         const T size = rough_size(x.get(i));
         if (rounding<T>() * size * size > T(1)) {
-          scale(C{T(1) / size, T(0)}, x.from(i), k + 1 - i);
+          scale_row(C{T(1) / size, T(0)}, x.from(i), k + 1 - i);
         }
       }
       for (int64_t j = 0; j <= k; ++j) add_row(x.get(j), v.row(j), out, n);
@@ -161,8 +152,8 @@ struct ComplexSchur {
   }
 };
 
-// Record: eigenvalues, and V by rows, with eigenvectors as its columns; NaN where none were found.
-// The operand's rows are twice the matrix'.
+// Record: eigenvalues, and but for VALUES V by rows, with eigenvectors as its columns; NaN where
+// none were found. The operand's rows are twice the matrix'.
 template <class Cfg>
 struct ComplexEig : Finished {
   using T = typename Cfg::A;
@@ -170,6 +161,10 @@ struct ComplexEig : Finished {
   template <class Args>
   static void one(const Args& p, int64_t matrix, T* record, Room room) {
     const int64_t n = p.n;
+    if (n > kAlone) {
+      const auto in = [&](ComplexDense<T> a) { copy_in(operand(p, matrix, n), n, n, a); };
+      return LargeEig<ComplexDense<T>, Cfg::VALUES>{n}.find(in, record, room);
+    }
     const ComplexRows<T> h = complex_in(p.matrix_a(matrix), n, n, false, room);
     const ComplexRows<T> v{room.take<T>(2 * n * n), n}, out{room.take<T>(2 * n * n), n};
     const Parts<T> x{room.take<T>(n), room.take<T>(n)}, sums{room.take<T>(n), room.take<T>(n)};
@@ -177,13 +172,14 @@ struct ComplexEig : Finished {
     const ComplexSchur<T> schur{h, v, n, x, sums};
     schur.to_hessenberg();
     if (!schur.find(turns, room.take<T>(n))) {
-      for (int64_t k = 0; k < 2 * n * (n + 1); ++k) record[k] = T(0) / T(0);
+      for (int64_t k = 0; k < p.record; ++k) record[k] = T(0) / T(0);
       return;
     }
     for (int64_t k = 0; k < n; ++k) {
       record[k] = h.get(k, k).re;
       record[n + k] = h.get(k, k).im;
     }
+    if constexpr (Cfg::VALUES) return;
     schur.vectors(out);
     for (int64_t k = 0; k < n; ++k) normalise(out.row(k), n, false);
     complex_out(out, n, n, true, record + 2 * n);

@@ -1,9 +1,10 @@
 // A = Q R of complex matrices by reflections, as of LAPACK's geqrf: H = I - tau v v^H, and R has a
-// real diagonal. Columns lie as rows in scratch.
+// real diagonal. Columns of small ones lie as rows in scratch; others go by blocks (large_qr.h).
 #ifndef AOT_LINALG_COMPLEX_QR_H_
 #define AOT_LINALG_COMPLEX_QR_H_
 
-#include "aot/linalg/complex.h"
+#include "aot/linalg/lanes.h"
+#include "aot/linalg/large_qr.h"
 
 namespace aot::linalg {
 
@@ -15,6 +16,10 @@ struct ComplexQr : Finished {
   template <class Args>
   static void one(const Args& p, int64_t matrix, T* record, Room room) {
     const int64_t m = p.m / 2, n = p.n, count = min64(m, n);
+    if (max64(m, n) > kSmall) {
+      const auto in = [&](ComplexDense<T> a) { copy_in(operand(p, matrix, m), m, n, a); };
+      return large_qr<ComplexDense<T>>(m, n, in, record, room);
+    }
     const ComplexRows<T> a = complex_in(p.matrix_a(matrix), m, n, true, room);
     T* const taus = record + 2 * m * n;
     for (int64_t k = 0; k < count; ++k) {
@@ -39,6 +44,11 @@ struct ComplexReflections : Finished {
   template <class Args>
   static void one(const Args& p, int64_t matrix, T* record, Room room) {
     const int64_t m = p.m / 2 - 1, n = p.n, all = min64(m, n);
+    if (max64(m, max64(n, p.r)) > kSmall) {
+      const auto in = [&](ComplexDense<T> a) { copy_in(operand(p, matrix, m + 1), m + 1, n, a); };
+      const auto in_c = [&](ComplexDense<T> c) { copy_in(operand_b(p, matrix, m), m, p.r, c); };
+      return large_reflections<ComplexDense<T>, Cfg::BACK>(m, n, p.r, in, in_c, record, room);
+    }
     const ComplexRows<T> a = complex_in(p.matrix_a(matrix), m + 1, n, true, room);
     const ComplexRows<T> c = complex_in(p.matrix_b(matrix), m, p.r, true, room);
     for (int64_t step = 0; step < all; ++step) {

@@ -5,6 +5,7 @@
 
 #include "aot/linalg/complex.h"
 #include "aot/linalg/eigh.h"
+#include "aot/linalg/large_svd.h"
 #include "aot/linalg/rotations.h"
 
 namespace aot::linalg {
@@ -45,8 +46,8 @@ void tridiagonalise(ComplexRows<T> a, int64_t n, T* d, T* e, Parts<T> tau, Parts
   }
 }
 
-// Record: w, and V by rows, with eigenvectors as its columns. The operand's rows are twice the
-// matrix'.
+// Record: w, and but for VALUES V by rows, with eigenvectors as its columns. The operand's rows are
+// twice the matrix'.
 template <class Cfg>
 struct ComplexEigh : Finished {
   using T = typename Cfg::A;
@@ -54,6 +55,10 @@ struct ComplexEigh : Finished {
   template <class Args>
   static void one(const Args& p, int64_t matrix, T* record, Room room) {
     const int64_t n = p.n;
+    if (n > kSmall) {
+      const auto in = [&](ComplexDense<T> a) { copy_in(operand(p, matrix, n).turned(), n, n, a); };
+      return LargeEigh<ComplexDense<T>, Cfg::VALUES>{n}.find(in, record, room);
+    }
     const ComplexRows<T> a = complex_in(p.matrix_a(matrix), n, n, false, room);
     for (int64_t i = 0; i < n; ++i) {
       a.row(i).im[i] = T(0);
@@ -81,18 +86,19 @@ struct ComplexEigh : Finished {
       if (least != i) swap_rows(v.row(i).re, v.row(least).re, 2 * n);
       record[i] = wrong ? T(0) / T(0) : d[i];
     }
+    if constexpr (Cfg::VALUES) return;
     complex_out(v, n, n, true, record + n);
   }
 };
 
-// Record: s, U^T (n x m) and V^H (n x n) by rows.
+// Record: s, and but for VALUES U^T (n x m) and V^H (n x n) by rows.
 template <class Cfg>
 struct ComplexSvd : Finished {
   using T = typename Cfg::A;
 
   // Row y is turned so that its product with x is real, and both so that it is 0.
   static void turn(ComplexRows<T> a, int64_t x, int64_t y, Complex<T> back, T c, T s) {
-    scale(back, a.row(y), a.columns);
+    scale_row(back, a.row(y), a.columns);
     const Rotation<Vec<T, 1>> r{Vec<T, 1>(c), Vec<T, 1>(s)};
     rotate_rows(OneMatrix<T>{a.at, 2 * a.columns}, x, y, r);
   }
@@ -123,6 +129,10 @@ struct ComplexSvd : Finished {
   template <class Args>
   static void one(const Args& p, int64_t matrix, T* record, Room room) {
     const int64_t m = p.m / 2, n = p.n;
+    if (n > kSmall) {
+      const auto in = [&](ComplexDense<T> a) { copy_in(operand(p, matrix, m), m, n, a); };
+      return LargeSvd<ComplexDense<T>, Cfg::VALUES>{m, n}.find(in, record, room);
+    }
     const ComplexRows<T> w = complex_in(p.matrix_a(matrix), m, n, true, room);
     const ComplexRows<T> v{room.take<T>(2 * n * n), n};
     for (int64_t k = 0; k < 2 * n * n; ++k) v.at[k] = T(0);
@@ -145,10 +155,11 @@ struct ComplexSvd : Finished {
       if (record[i] <= T(0) || record[i] <= rounding<T>() * rounding<T>() * record[0]) {
         fill(w, i, m);
       } else {
-        scale(Complex<T>{T(1) / record[i], T(0)}, w.row(i), m);
+        scale_row(Complex<T>{T(1) / record[i], T(0)}, w.row(i), m);
       }
     }
     for (int64_t i = 0; i < n; ++i) record[i] *= scaled;
+    if constexpr (Cfg::VALUES) return;
     for (int64_t i = 0; i < n; ++i) {
       for (int64_t j = 0; j < n; ++j) v.row(i).im[j] = -v.row(i).im[j];
     }
@@ -165,7 +176,7 @@ struct ComplexSvd : Finished {
       }
       const T square = square_of(row, m);
       if (square * T(2 * m) < T(1)) continue;  // some unit vector keeps 1 / sqrt(m)
-      scale(Complex<T>{T(1) / sqrt(square), T(0)}, row, m);
+      scale_row(Complex<T>{T(1) / sqrt(square), T(0)}, row, m);
       return;
     }
   }

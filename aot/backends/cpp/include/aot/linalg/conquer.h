@@ -32,24 +32,6 @@ struct Halves {
   }
 };
 
-// x = c x + s y, y = c y - s x
-template <class T>
-AOT_INLINE void rotate(T* x, T* y, int64_t n, T c, T s) {
-  constexpr int kWide = native_lanes<T>();
-  const Vec<T, kWide> cos(c), sin(s);
-  int64_t j = 0;
-  for (; j + kWide <= n; j += kWide) {
-    const auto p = load<T, kWide>(x + j), q = load<T, kWide>(y + j);
-    store(x + j, fma(sin, q, cos * p));
-    store(y + j, fnma(sin, p, cos * q));
-  }
-  for (; j < n; ++j) {
-    const T p = x[j], q = y[j];
-    x[j] = c * p + s * q;
-    y[j] = c * q - s * p;
-  }
-}
-
 // C (rows x columns) += A (rows x depth) times rows that lie anywhere.
 template <class T>
 void add_product_of_rows(const T* a, int64_t lda, int64_t rows, const T* const* b, int64_t depth,
@@ -301,6 +283,18 @@ struct Conquer {
   Room room;
 
   using M = Merge<T, SQUARES>;
+
+  // Of all n rows. Numbers far below what rounds the greatest are none: halves of the least numbers
+  // that there are have no digits.
+  void find_all(int64_t n) const {
+    T most(0);
+    for (int64_t i = 0; i < n; ++i) most = maximum(most, maximum(abs(d[i]), abs(e[i])));
+    const T none = most * (sizeof(T) == 8 ? T(1e-280) : T(1e-25));
+    for (T* const x : {d, e}) {
+      for (int64_t i = 0; i < n; ++i) x[i] = abs(x[i]) < none ? T(0) : x[i];
+    }
+    find(0, n, 0);
+  }
 
   void find(int64_t low, int64_t high, int64_t depth) const {
     const int64_t n = high - low;

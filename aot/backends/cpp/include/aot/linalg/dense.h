@@ -22,6 +22,18 @@ struct ComplexSeen {
   AOT_INLINE ComplexSeen turned() const { return {re.turned(), im.turned()}; }
 };
 
+// Numbers that lie in two rows: real and imaginary parts.
+template <class T>
+struct Parts {
+  T *re, *im;
+  AOT_INLINE Complex<T> get(int64_t i) const { return {re[i], im[i]}; }
+  AOT_INLINE void set(int64_t i, Complex<T> v) const {
+    re[i] = v.re;
+    im[i] = v.im;
+  }
+  AOT_INLINE Parts from(int64_t i) const { return {re + i, im + i}; }
+};
+
 template <class T>
 struct Dense {
   using Element = T;
@@ -33,8 +45,10 @@ struct Dense {
   AOT_INLINE void set(int64_t i, int64_t j, T v) const { at[i * ld + j] = v; }
   AOT_INLINE Dense from(int64_t i, int64_t j) const { return {at + i * ld + j, ld}; }
   AOT_INLINE T* part(int) const { return at; }
-  // What lies there, and its adjoint.
+  AOT_INLINE T* line(int64_t i, int64_t j) const { return at + i * ld + j; }
+  // What lies there, its conjugate, and its adjoint.
   AOT_INLINE Seen<T> seen() const { return {at, ld, 1}; }
+  AOT_INLINE Seen<T> other() const { return seen(); }
   AOT_INLINE Seen<T> adjoint() const { return {at, 1, ld}; }
   template <int W>
   AOT_INLINE Vec<T, W> wide(int64_t i, int64_t j) const {
@@ -62,7 +76,11 @@ struct ComplexDense {
     return {re + i * ld + j, im + i * ld + j, ld};
   }
   AOT_INLINE T* part(int which) const { return which ? im : re; }
+  AOT_INLINE Parts<T> line(int64_t i, int64_t j) const {
+    return {re + i * ld + j, im + i * ld + j};
+  }
   AOT_INLINE ComplexSeen<T> seen() const { return {{re, ld, 1}, {im, ld, 1}}; }
+  AOT_INLINE ComplexSeen<T, true> other() const { return {{re, ld, 1}, {im, ld, 1}}; }
   AOT_INLINE ComplexSeen<T, true> adjoint() const { return {{re, 1, ld}, {im, 1, ld}}; }
   template <int W>
   AOT_INLINE Complex<Vec<T, W>> wide(int64_t i, int64_t j) const {
@@ -128,6 +146,16 @@ void zero_row(M a, int64_t i, int64_t columns) {
   for (int p = 0; p < M::kParts; ++p) {
     typename M::Element* const row = a.part(p) + i * a.ld;
     for (int64_t j = 0; j < round_up(columns, kPanel); ++j) row[j] = 0;
+  }
+}
+
+// Rows become their conjugates.
+template <class T>
+void conjugate_rows(Dense<T>, int64_t, int64_t) {}
+template <class T>
+void conjugate_rows(ComplexDense<T> a, int64_t rows, int64_t columns) {
+  for (int64_t i = 0; i < rows; ++i) {
+    for (int64_t j = 0; j < columns; ++j) a.im[i * a.ld + j] = -a.im[i * a.ld + j];
   }
 }
 

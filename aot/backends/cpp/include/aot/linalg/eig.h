@@ -1,44 +1,14 @@
 // Eigenvalues and eigenvectors of real matrices that need not be symmetric: reflections to
-// Hessenberg's form, double steps of Francis, and what triangular systems give.
+// Hessenberg's form, double steps of Francis, and what triangular systems give. Larger matrices go
+// another way (large_eig.h).
 #ifndef AOT_LINALG_EIG_H_
 #define AOT_LINALG_EIG_H_
 
-#include "aot/linalg/complex.h"
-#include "aot/linalg/qr.h"
+#include "aot/linalg/large_eig.h"
 
 namespace aot::linalg {
 
 inline constexpr int kFrancisSteps = 60;  // for one eigenvalue; ten are many
-
-// Powers of two that make rows and columns alike in size: a becomes S^-1 a S, `by` is S.
-template <class T>
-void balance(T* a, int64_t n, T* by) {
-  for (int64_t i = 0; i < n; ++i) by[i] = T(1);
-  for (bool again = true; again;) {
-    again = false;
-    for (int64_t i = 0; i < n; ++i) {
-      T column(0), row(0);
-      for (int64_t j = 0; j < n; ++j) {
-        if (j == i) continue;
-        column += abs(a[j * n + i]);
-        row += abs(a[i * n + j]);
-      }
-      if (!(column > T(0) && row > T(0)) || !(column + row < T(1e30))) continue;
-      T factor(1);
-      const T before = column + row;
-      for (; column < row / T(2); column *= T(4), factor *= T(2)) {
-      }
-      for (; column >= row * T(2); column /= T(4), factor /= T(2)) {
-      }
-      if ((column + row) / factor >= T(0.95) * before || by[i] * factor > T(1e15)) continue;
-      if (by[i] * factor < T(1e-15)) continue;
-      again = true;
-      by[i] *= factor;
-      for (int64_t j = 0; j < n; ++j) a[i * n + j] /= factor;
-      for (int64_t j = 0; j < n; ++j) a[j * n + i] *= factor;
-    }
-  }
-}
 
 // a becomes v^T a v with zeros below its first subdiagonal.
 template <class T>
@@ -360,22 +330,33 @@ template <class T>
 void normalise(Parts<T> x, int64_t n, bool real) {
   const T size = length_of(x, n);
   if (!(size > T(0))) return;
-  scale(Complex<T>{T(1) / size, T(0)}, x, n);
+  scale_row(Complex<T>{T(1) / size, T(0)}, x, n);
   if (real) return;
   int64_t most = 0;
   for (int64_t i = 1; i < n; ++i) most = modulus(x.get(i)) > modulus(x.get(most)) ? i : most;
   const T greatest = modulus(x.get(most));
-  scale((T(1) / greatest) * conjugate(x.get(most)), x, n);
+  scale_row((T(1) / greatest) * conjugate(x.get(most)), x, n);
   x.im[most] = T(0);
 }
 
-// Record: eigenvalues, and V by rows, with eigenvectors as its columns; NaN where none were found.
+// Record: eigenvalues, and but for VALUES V by rows, with eigenvectors as its columns; NaN where
+// none were found.
 template <class Cfg>
 struct Eig : Finished {
   using T = typename Cfg::A;
 
   template <class Args>
   static void one(const Args& p, int64_t matrix, T* record, Room room) {
+    if (p.n > kAlone) {
+      const Seen<T> seen = p.matrix_a(matrix);
+      const auto in = [&](Dense<T> a) { copy_in(seen, p.n, p.n, a); };
+      return LargeEig<Dense<T>, Cfg::VALUES>{p.n}.find(in, record, room);
+    }
+    small(p, matrix, record, room);
+  }
+
+  template <class Args>
+  static void small(const Args& p, int64_t matrix, T* record, Room room) {
     const int64_t n = p.n;
     T *const h = room.take<T>(n * n), *const v = room.take<T>(n * n);
     T *const made = room.take<T>(n * n), *const by = room.take<T>(n),
@@ -384,13 +365,14 @@ struct Eig : Finished {
     for (int64_t i = 0; i < n; ++i) {
       for (int64_t j = 0; j < n; ++j) h[i * n + j] = seen.at[i * seen.row + j * seen.col];
     }
-    balance(h, n, by);
+    Balance<Dense<T>>{Dense<T>{h, n}, n, by, nullptr}.scale(0, n, x);
     to_hessenberg(h, n, v, x);
     Schur<T> schur{h, v, record, record + n, n, made, T(0)};
     if (!schur.find()) {
-      for (int64_t k = 0; k < 2 * n * (n + 1); ++k) record[k] = T(0) / T(0);
+      for (int64_t k = 0; k < p.record; ++k) record[k] = T(0) / T(0);
       return;
     }
+    if constexpr (Cfg::VALUES) return;
     schur.vectors();
     const ComplexRows<T> columns{room.take<T>(2 * n * n), n};
     const T* const im = record + n;

@@ -2,13 +2,12 @@
 //
 // The smallest matrices by Jacobi's rotations, side by side; others by reflections to a tridiagonal
 // one, and there by implicit QL steps, side by side (eigh_lanes.h), or by divide and conquer
-// (conquer.h).
+// (large_eigh.h).
 #ifndef AOT_LINALG_EIGH_H_
 #define AOT_LINALG_EIGH_H_
 
-#include "aot/linalg/conquer.h"
 #include "aot/linalg/eigh_lanes.h"
-#include "aot/linalg/tridiagonal.h"
+#include "aot/linalg/large_eigh.h"
 
 namespace aot::linalg {
 
@@ -77,59 +76,10 @@ struct Eigh : Finished {
     for (int64_t i = 0; i < n; ++i) store(record + i * kLanes<T>, a.get(i, i));
   }
 
-  // The upper triangle of `a`, zeros beside it, by a power of two that makes its greatest element
-  // ordinary; that power, or 0 where an element is none.
-  static T prepare(T* a, int64_t ld, int64_t n) {
-    T most(0);
-    for (int64_t i = 0; i < n; ++i) {
-      T* const row = a + i * ld;
-      for (int64_t j = 0; j < i; ++j) row[j] = T(0);
-      for (int64_t j = i; j < n; ++j) most = maximum(most, abs(row[j]));
-    }
-    const T by = ordinary(most);
-    if (by == T(0) || by == T(1)) return by;
-    for (int64_t i = 0; i < n * ld; ++i) a[i] *= by;
-    return by;
-  }
-
   template <class Args>
   static void one(const Args& p, int64_t matrix, T* record, Room room) {
-    const int64_t n = p.n, ld = leading(n);
-    T* const a = room.take<T>(n * ld);
-    T *const e = room.take<T>(n), *const tau = room.take<T>(n);
-    copy_in(p.matrix_a(matrix).turned(), n, n, a, ld);
-    const T by = prepare(a, ld, n);
-    if (by == T(0)) {
-      for (int64_t i = 0; i < p.record; ++i) record[i] = T(0) / T(0);
-      return;
-    }
-    Tridiagonal<T>{a, ld, n, record, e, tau}.reduce(room);
-    const Halves<T> none{{nullptr, nullptr}, ld};
-    int64_t* const order = room.take<int64_t>(n);
-    const int64_t each = Cfg::VALUES ? 2 * n : n * ld;
-    T *const even = room.take<T>(each), *const odd = Cfg::VALUES ? even : room.take<T>(each);
-    for (int64_t i = 0; i < each; ++i) even[i] = odd[i] = T(0);
-    const Halves<T> v{{even, odd}, ld, Cfg::VALUES};
-    Conquer<T, false>{record, e, order, none, v, room}.find(0, n, 0);
-    for (int64_t i = 0; i < n; ++i) e[i] = record[order[i]] / by;
-    for (int64_t i = 0; i < n; ++i) record[i] = e[i];
-    if constexpr (!Cfg::VALUES) {
-      turn_back(Seen<T>{a + 1, 1, ld}, tau, n - 1, n - 1, v.at[0] + 1, ld, n, room);
-      columns_out(v, order, n, record + n);
-    }
-  }
-
-  static void columns_out(const Halves<T>& v, const int64_t* order, int64_t n, T* out) {
-    constexpr int64_t kTile = 32;
-    for (int64_t j0 = 0; j0 < n; j0 += kTile) {
-      for (int64_t i0 = 0; i0 < n; i0 += kTile) {
-        for (int64_t i = i0; i < min64(n, i0 + kTile); ++i) {
-          for (int64_t j = j0; j < min64(n, j0 + kTile); ++j) {
-            out[i * n + j] = v.row(0, order[j])[i];
-          }
-        }
-      }
-    }
+    const auto in = [&](Dense<T> a) { copy_in(p.matrix_a(matrix).turned(), p.n, p.n, a); };
+    LargeEigh<Dense<T>, Cfg::VALUES>{p.n}.find(in, record, room);
   }
 
   // Ascending values, and vectors as columns.

@@ -76,6 +76,24 @@ AOT_INLINE void rotate_rows(OneMatrix<T> a, int64_t x, int64_t y, Rotation<Vec<T
   }
 }
 
+// x = c x + s y, y = c y - s x
+template <class T>
+AOT_INLINE void rotate(T* x, T* y, int64_t n, T c, T s) {
+  constexpr int kWide = native_lanes<T>();
+  const Vec<T, kWide> cos(c), sin(s);
+  int64_t j = 0;
+  for (; j + kWide <= n; j += kWide) {
+    const auto p = load<T, kWide>(x + j), q = load<T, kWide>(y + j);
+    store(x + j, fma(sin, q, cos * p));
+    store(y + j, fnma(sin, p, cos * q));
+  }
+  for (; j < n; ++j) {
+    const T p = x[j], q = y[j];
+    x[j] = c * p + s * q;
+    y[j] = c * q - s * p;
+  }
+}
+
 // The product of rows x and y.
 template <class T>
 AOT_INLINE Lanes<T> row_product(LaneMatrix<T> a, int64_t x, int64_t y) {

@@ -120,6 +120,11 @@ AOT_INLINE V less_product(V a, V b, V c) {
 AOT_INLINE float less_product(float a, float b, float c) { return c - a * b; }
 AOT_INLINE double less_product(double a, double b, double c) { return c - a * b; }
 template <class T>
+AOT_INLINE Complex<T> more_product(Complex<T> a, Complex<T> b, Complex<T> c) {
+  return {less_product(a.im, b.im, more_product(a.re, b.re, c.re)),
+          more_product(a.im, b.re, more_product(a.re, b.im, c.im))};
+}
+template <class T>
 AOT_INLINE Complex<T> less_product(Complex<T> a, Complex<T> b, Complex<T> c) {
   return {less_product(a.re, b.re, more_product(a.im, b.im, c.re)),
           less_product(a.re, b.im, less_product(a.im, b.re, c.im))};

@@ -16,7 +16,7 @@ namespace aot::linalg {
 template <class T>
 AOT_INLINE T near_one(T size) {
   T by(1);
-  const T least = sizeof(T) == 8 ? T(1e-290) : T(1e-30), most = T(1) / least;
+  const T least = sizeof(T) == 8 ? T(1e-300) : T(1e-36), most = T(1) / least;
   if (!(size > T(0))) return by;
   for (; size * by < T(0.5) && by < most; by *= T(2)) {
   }

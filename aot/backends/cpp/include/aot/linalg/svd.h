@@ -2,12 +2,11 @@
 //
 // Small matrices side by side: columns of A, which lie as rows in scratch, are rotated until they
 // are orthogonal (one-sided Jacobi); then they are U diag(s), and the rotations' product is V^T.
-// One matrix by way of a bidiagonal one.
+// One matrix by way of a bidiagonal one (large_svd.h).
 #ifndef AOT_LINALG_SVD_H_
 #define AOT_LINALG_SVD_H_
 
-#include "aot/linalg/bidiagonal.h"
-#include "aot/linalg/conquer.h"
+#include "aot/linalg/large_svd.h"
 
 namespace aot::linalg {
 
@@ -77,44 +76,8 @@ struct Svd : Finished {
 
   template <class Args>
   static void one(const Args& p, int64_t matrix, T* record, Room room) {
-    const int64_t n = p.n, m = p.m, ld = leading(n);
-    T* const a = room.take<T>(m * ld);
-    T *const e = room.take<T>(n), *const left = room.take<T>(n), *const right = room.take<T>(n);
-    copy_in(p.matrix_a(matrix), m, n, a, ld);
-    T most(0);
-    for (int64_t i = 0; i < m; ++i) {
-      for (int64_t j = 0; j < n; ++j) most = maximum(most, abs(a[i * ld + j]));
-    }
-    // Sums of squares are of parts of the greatest, where these would not be numbers.
-    const T by = ordinary(most);
-    if (by == T(0)) {
-      for (int64_t i = 0; i < p.record; ++i) record[i] = T(0) / T(0);
-      return;
-    }
-    for (int64_t k = 0; k < (by == T(1) ? 0 : m * ld); ++k) a[k] *= by;
-    Bidiagonal<T>{a, ld, m, n, record, e, left, right}.reduce(room);
-    const int64_t u_ld = leading(m), v_ld = leading(n + 1);
-    const int64_t u_all = Cfg::VALUES ? 0 : n * u_ld,
-                  v_all = Cfg::VALUES ? 2 * n + 2 : (n + 1) * v_ld;
-    T *const even = room.take<T>(u_all), *const odd = room.take<T>(u_all);
-    T *const v_even = room.take<T>(v_all), *const v_odd = room.take<T>(v_all);
-    for (int64_t i = 0; i < u_all; ++i) even[i] = odd[i] = T(0);
-    for (int64_t i = 0; i < v_all; ++i) v_even[i] = v_odd[i] = T(0);
-    const Halves<T> u{{Cfg::VALUES ? nullptr : even, odd}, u_ld};
-    const Halves<T> v{{v_even, v_odd}, v_ld, Cfg::VALUES};
-    int64_t* const order = room.take<int64_t>(n);
-    Conquer<T, true>{record, e, order, u, v, room}.find(0, n, 0);
-    for (int64_t i = 0; i < n; ++i) e[i] = record[order[n - 1 - i]] / by;
-    for (int64_t i = 0; i < n; ++i) record[i] = e[i];
-    if constexpr (Cfg::VALUES) return;
-    turn_back(Seen<T>{a, ld, 1}, left, m, n, u.at[0], u_ld, n, room);
-    turn_back(Seen<T>{a + 1, 1, ld}, right, n - 1, n - 1, v.at[0] + 1, v_ld, n, room);
-    T *const ut = record + n, *const vt = ut + n * m;
-    for (int64_t i = 0; i < n; ++i) {
-      const int64_t row = order[n - 1 - i];
-      for (int64_t j = 0; j < m; ++j) ut[i * m + j] = u.row(0, row)[j];
-      for (int64_t j = 0; j < n; ++j) vt[i * n + j] = v.row(0, row)[j];
-    }
+    const auto in = [&](Dense<T> a) { copy_in(p.matrix_a(matrix), p.m, p.n, a); };
+    LargeSvd<Dense<T>, Cfg::VALUES>{p.m, p.n}.find(in, record, room);
   }
 
   // Descending values; rows of U^T of length 1, any orthogonal ones where a value is 0.
