@@ -21,6 +21,7 @@ from torch.utils import _pytree as pytree
 from aot.errors import AotError, DynamicShapeError, InputMismatch, ModelFileError
 from aot.frontend.aliases import merge_aliases
 from aot.frontend.associative import open_scans
+from aot.frontend.by_node import decomposed_by_node
 from aot.frontend.collected import collected_once
 from aot.frontend.composites import Traceable
 from aot.frontend.computed_sizes import SmallSizes, computed_sizes
@@ -367,20 +368,12 @@ def _decomposed(
 ) -> Captured:
     guards = tuple(getattr(program, "_guards_code", None) or ())
     merge_aliases(program)
-    apart = launches_kernels(program, operators)
-    with collected_once():
-        table = decomposition_table()
-    with (
-        UserCode(export_error(source)),
-        _without_guards(program),
-        analysing_kernels(),
-        unasked_layouts(),
-        collected_once(),
-    ):
-        lowered = program.run_decompositions(table, decompose_custom_triton_ops=apart)
+    with UserCode(export_error(source)), unasked_layouts():
+        if learnt.derivatives or not decomposed_by_node(program):
+            program = _traced_again(program, operators)
     return Captured(
         source.name,
-        lowered,
+        program,
         (source.args, source.kwargs),
         _extra(source),
         source.dynamic_shapes,
@@ -393,6 +386,17 @@ def _decomposed(
         learnt.decided(),
         learnt.derivatives,
     )
+
+
+def _traced_again(program: ExportedProgram, operators: Sequence[str]) -> ExportedProgram:
+    apart = launches_kernels(program, operators)
+    with collected_once():
+        table = decomposition_table()
+    with _without_guards(program), analysing_kernels(), collected_once():
+        again: ExportedProgram = program.run_decompositions(
+            table, decompose_custom_triton_ops=apart
+        )
+    return again
 
 
 @contextmanager
