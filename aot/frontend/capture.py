@@ -8,6 +8,7 @@ import warnings
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from copy import copy, deepcopy
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -356,7 +357,17 @@ def capture_program(
     module = program.module()
     source = ModelSource(name, module, tuple(args), dict(kwargs), path=path)
     with _quiet(), torch.no_grad():
-        return _decomposed(program, source, (), operators, _Learnt())
+        return _decomposed(_copied(program), source, (), operators, _Learnt())
+
+
+def _copied(program: ExportedProgram) -> ExportedProgram:
+    """The same program with a graph of its own: the user's stays as it is. Weights are shared."""
+    own = copy(program)
+    own._graph_module = torch.fx.GraphModule(program.graph_module, deepcopy(program.graph))
+    own._graph_module.meta.update(program.graph_module.meta)
+    own._graph_signature = deepcopy(program.graph_signature)
+    own._constants = dict(program.constants)
+    return own
 
 
 def _decomposed(

@@ -13,7 +13,7 @@ from torch.export import Dim, ExportedProgram, export
 from torch.utils import _pytree as pytree
 
 from aot.frontend.by_node import decomposed_by_node
-from aot.frontend.capture import capture_module
+from aot.frontend.capture import capture_module, capture_program
 from aot.frontend.decompose import decomposition_table
 from benchmarks.packaging import layers
 
@@ -136,3 +136,11 @@ def test_torch_traces_again_what_is_left_to_it(function: Function, times: int) -
     with traced as counted:
         capture_module(Model(function), (X,))
     assert counted.call_count == times
+
+
+def test_a_program_of_the_users_stays_as_it_is() -> None:
+    program = export(Model(pieces), (X,))
+    before = str(program)
+    captured = capture_program(program)
+    assert str(program) == before != str(captured.program)
+    torch.testing.assert_close(captured.program.module()(X), program.module()(X))
