@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from tempfile import TemporaryDirectory, gettempdir
 from types import ModuleType
 from typing import Any, NoReturn
 
@@ -47,6 +47,7 @@ from aot.report.texts import stage_texts, verify_stage
 from aot.torch_library import no_source_read
 from aot.trust_commands import keygen, require_signers, sign
 from aot.version import VERSION
+from aot.watching import watch
 
 PROGRAM = "aot-package"
 Decorated = Callable[..., Any]
@@ -263,6 +264,9 @@ def _kernel_counts(report: BuildReport) -> str:
     help="Keep the weights in a file of that name beside the package, not in it.",
 )
 @click.option("--no-golden", is_flag=True, help="Leave out example inputs and outputs (`verify`).")
+@click.option(
+    "--watch", "watched", is_flag=True, help="Package again when a file of the model changes."
+)
 @_json
 @_debug
 def build(
@@ -271,6 +275,7 @@ def build(
     output: Path | None,
     stop_after: str | None,
     no_golden: bool,
+    watched: bool,
     as_json: bool,
     debug: bool,
     **choices: Any,
@@ -280,6 +285,25 @@ def build(
     options = _options(
         **choices, output=target, stop_after=stop_after, golden=not no_golden, debug=debug
     )
+    work = partial(_build_and_tell, model, options, as_json=as_json)
+    if not watched:
+        work()
+        return
+    _torch_side()  # once, for all builds
+    told = [*(["--json"] if as_json else []), *(["--debug"] if debug else [])]
+    files = (model, *options.operator_libraries, *(path for _, path in options.files))
+    watch(partial(exit_code, told, work), files, _written_by(options))
+
+
+def _written_by(options: BuildOptions) -> list[Path]:
+    """Where a build writes."""
+    out = options.output
+    apart = out.with_name(options.weights_file) if out and options.weights_file else None
+    places = (out, apart, options.cache_dir, options.headers_dir, options.dump_dir)
+    return [Path(gettempdir()) / "aot-package", *(place for place in places if place is not None)]
+
+
+def _build_and_tell(model: Path, options: BuildOptions, *, as_json: bool) -> None:
     report = _observed_build(model, options, quiet=as_json)
     if as_json:
         print_json(report.to_json())
@@ -293,7 +317,7 @@ def build(
         if report.operators:
             click.echo(f"custom operators: {', '.join(map(str, report.operators))}")
     else:
-        click.echo(f"stopped after {stop_after}; no package was written")
+        click.echo(f"stopped after {options.stop_after}; no package was written")
 
 
 @cli.command(short_help="Tell what was fused, what was not, and why.")

@@ -8,6 +8,7 @@ import warnings
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from copy import copy, deepcopy
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -21,6 +22,7 @@ from torch.utils import _pytree as pytree
 from aot.errors import AotError, DynamicShapeError, InputMismatch, ModelFileError
 from aot.frontend.aliases import merge_aliases
 from aot.frontend.associative import open_scans
+from aot.frontend.by_node import decomposed_by_node
 from aot.frontend.collected import collected_once
 from aot.frontend.composites import Traceable
 from aot.frontend.computed_sizes import SmallSizes, computed_sizes
@@ -355,7 +357,17 @@ def capture_program(
     module = program.module()
     source = ModelSource(name, module, tuple(args), dict(kwargs), path=path)
     with _quiet(), torch.no_grad():
-        return _decomposed(program, source, (), operators, _Learnt())
+        return _decomposed(_copied(program), source, (), operators, _Learnt())
+
+
+def _copied(program: ExportedProgram) -> ExportedProgram:
+    """The same program with a graph of its own: the user's stays as it is. Weights are shared."""
+    own = copy(program)
+    own._graph_module = torch.fx.GraphModule(program.graph_module, deepcopy(program.graph))
+    own._graph_module.meta.update(program.graph_module.meta)
+    own._graph_signature = deepcopy(program.graph_signature)
+    own._constants = dict(program.constants)
+    return own
 
 
 def _decomposed(
@@ -367,20 +379,12 @@ def _decomposed(
 ) -> Captured:
     guards = tuple(getattr(program, "_guards_code", None) or ())
     merge_aliases(program)
-    apart = launches_kernels(program, operators)
-    with collected_once():
-        table = decomposition_table()
-    with (
-        UserCode(export_error(source)),
-        _without_guards(program),
-        analysing_kernels(),
-        unasked_layouts(),
-        collected_once(),
-    ):
-        lowered = program.run_decompositions(table, decompose_custom_triton_ops=apart)
+    with UserCode(export_error(source)), unasked_layouts():
+        if learnt.derivatives or not decomposed_by_node(program):
+            program = _traced_again(program, operators)
     return Captured(
         source.name,
-        lowered,
+        program,
         (source.args, source.kwargs),
         _extra(source),
         source.dynamic_shapes,
@@ -393,6 +397,17 @@ def _decomposed(
         learnt.decided(),
         learnt.derivatives,
     )
+
+
+def _traced_again(program: ExportedProgram, operators: Sequence[str]) -> ExportedProgram:
+    apart = launches_kernels(program, operators)
+    with collected_once():
+        table = decomposition_table()
+    with _without_guards(program), analysing_kernels(), collected_once():
+        again: ExportedProgram = program.run_decompositions(
+            table, decompose_custom_triton_ops=apart
+        )
+    return again
 
 
 @contextmanager

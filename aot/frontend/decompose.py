@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -30,13 +30,32 @@ def decomposition_table() -> dict[Any, Any]:
 
     A fresh one, for `ExportedProgram.run_decompositions`.
     """
-    lowered = rows()
     table: dict[Any, Any] = torch.export.default_decompositions()
-    kept = {overload: how for overload, how in table.items() if str(overload) not in lowered}
+    kept = {overload: how for overload, how in table.items() if not is_lowered(overload)}
+    return {**kept, **own_decompositions()}
+
+
+def is_lowered(overload: Any) -> bool:
+    """Whether an operator has a lowering."""
+    return str(overload) in rows()
+
+
+def own_decompositions() -> dict[Any, Any]:
+    """What the table has besides torch's default, or in place of it."""
     more = torch._decomp.get_decompositions(_defaults(TAKEN_APART))
     losses = torch._decomp.get_decompositions(_defaults(LOSSES))
     wide = {operator: _summed_exactly(own) for operator, own in losses.items()}
-    return {**kept, **more, **wide, **OURS, **_chunked(), **library_operators()}
+    return {**more, **wide, **OURS, **_chunked(), **library_operators()}
+
+
+def lowered_overloads() -> Iterator[Any]:
+    """The operators that have a lowering, of those that this torch has."""
+    for name in rows():
+        space, _, rest = name.partition(".")
+        packet, _, overload = rest.partition(".")
+        found = getattr(getattr(getattr(torch.ops, space), packet, None), overload, None)
+        if found is not None:
+            yield found
 
 
 def _defaults(names: Sequence[str]) -> list[Any]:

@@ -41,7 +41,7 @@ def test_what_is_declared_later_is_found_by_the_next() -> None:
         assert torch.ops.collected_test.twice.default in found
 
 
-def test_a_model_is_captured_with_two_reads(
+def test_a_model_that_writes_is_captured_with_two_reads(
     reads: mock.Mock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # As outside of the tests, which remember what is collected from one model to the next.
@@ -53,8 +53,13 @@ def test_a_model_is_captured_with_two_reads(
     monkeypatch.setattr(
         exported_program, "_collect_all_valid_cia_ops", utils._collect_all_valid_cia_ops
     )
-    capture_module(torch.nn.Softmax(-1), (torch.randn(2, 3),))
+    capture_module(torch.nn.ReLU(inplace=True), (torch.randn(2, 3),))
     assert reads.call_count == 2
+
+
+def test_a_model_that_is_taken_apart_by_node_needs_none(reads: mock.Mock) -> None:
+    capture_module(torch.nn.Softmax(-1), (torch.randn(2, 3),))
+    assert not reads.call_count
 
 
 def test_another_torch_collects_as_it_does(monkeypatch: pytest.MonkeyPatch) -> None:

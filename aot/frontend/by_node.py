@@ -1,0 +1,425 @@
+"""Takes an exported program apart node by node, where that gives what tracing it again would.
+
+`ExportedProgram.run_decompositions` traces the whole program again, through functionalization: as
+long as the export itself. Most nodes of most models come out as they went in. Where no node writes
+into memory, has a graph of its own or reads a size that a run measures, each node can be taken
+apart alone: its operator runs on the fake tensors of its arguments, and the operators that it
+calls are what it becomes. A program with any other node is left to torch.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any
+
+import torch
+from torch._C import DispatchKey
+from torch._decomp import _core_aten_decompositions_post_autograd
+from torch._dispatch.python import enable_python_dispatcher
+from torch._export import utils as export_utils
+from torch._higher_order_ops import effects
+from torch._library.triton import triton_ops_to_kernels
+from torch._ops import OpOverload
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch._subclasses.functional_tensor import FunctionalTensor
+from torch.export import ExportedProgram, exported_program
+from torch.export.decomp_utils import PRESERVED_ATEN_CIA_OPS
+from torch.export.graph_signature import OutputKind
+from torch.fx import Graph, Node, Proxy
+from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
+from torch.fx.proxy import GraphAppendingTracer
+from torch.utils import _pytree as pytree
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._sympy.interp import sympy_interp
+from torch.utils._sympy.reference import PythonReferenceAnalysis
+
+from aot.frontend.decompose import is_lowered, lowered_overloads, own_decompositions
+from aot.frontend.operators import operator_name
+
+_untyped: Any = torch
+"""torch, for functions of it that have no types."""
+
+_ATEN = _untyped.ops.aten
+
+_UNTRACED = frozenset(
+    {
+        _ATEN.lift_fresh.default,
+        _ATEN.lift_fresh_copy.default,
+    }
+)
+"""Operators that tracing leaves out, or makes others of."""
+
+_ON_NUMBERS = ("_operator", "math", "torch")
+"""Modules of the functions that nodes of sizes call."""
+
+
+class _Whole(Exception):
+    """A node that only tracing the whole program takes apart."""
+
+
+def decomposed_by_node(program: ExportedProgram) -> bool:
+    """Takes the program apart in place, to what `run_decompositions` makes with our table.
+
+    Returns:
+        Whether that was possible; if not, nothing is changed.
+    """
+    outputs = program.graph_signature.output_specs
+    if any(spec.kind is not OutputKind.USER_OUTPUT for spec in outputs):
+        return False
+    try:
+        with ExitStack() as entered:
+            made = _Copy(entered, _Table())
+            for node in program.graph.nodes:
+                made.add(node)
+    except _Whole:
+        return False
+    if made.changed:
+        names = {old.name: new.name for old, new in made.nodes.items() if isinstance(new, Node)}
+        for spec in outputs:
+            spec.arg.name = names.get(spec.arg.name, spec.arg.name)
+        made.graph.eliminate_dead_code()
+        made.graph.set_codegen(program.graph._codegen)
+        program.graph_module.graph = made.graph
+    elif program.graph.eliminate_dead_code():
+        program.graph_module.recompile()
+    return True
+
+
+@dataclass
+class _Copy:
+    """The program's graph, node by node, as it is taken apart.
+
+    `nodes`: what each node became: a node, or the nodes of its several results. `entered`: what is
+    entered when the first is taken apart.
+    """
+
+    entered: ExitStack
+    table: _Table
+    graph: Graph = field(default_factory=Graph)
+    nodes: dict[Node, Any] = field(default_factory=dict)
+    inputs: list[Node] = field(default_factory=list)
+    sizes: dict[str, Node] = field(default_factory=dict)
+    changed: bool = False
+    ready: bool = False
+
+    def add(self, node: Node) -> None:
+        """Raises _Whole."""
+        if node.op not in ("placeholder", "call_function", "output"):
+            raise _Whole
+        if any(map(_is_special, pytree.tree_leaves(node.meta.get("val")))):
+            raise _Whole
+        if node.op == "call_function":
+            self._call(node)
+        else:
+            self.nodes[node] = self._same(node, name=node.name)
+
+    def _call(self, node: Node) -> None:
+        target = node.target
+        if target is operator.getitem and isinstance(node.args[0], Node):
+            whole = self.nodes[node.args[0]]
+            if isinstance(whole, (tuple, list)):
+                self.nodes[node] = whole[int(str(node.args[1]))]
+                return
+        if not isinstance(target, OpOverload):
+            if getattr(target, "__module__", "") not in _ON_NUMBERS:
+                raise _Whole
+            self.nodes[node] = self._same(node)
+        elif operator_name(node) in triton_ops_to_kernels or _has_effects(target):
+            raise _Whole  # torch takes it apart into launches, or keeps it in order
+        elif self.table.keeps(target):
+            self.nodes[node] = self._same(node)
+        else:
+            self._apart(node, target)
+
+    def _same(self, node: Node, name: str | None = None) -> Node:
+        def map_node(argument: Node) -> Node:
+            new = self.nodes[argument]
+            if not isinstance(new, Node):
+                raise _Whole  # an operator that takes several results as one list
+            return new
+
+        args, kwargs = node.args, node.kwargs
+        if isinstance(node.target, OpOverload):
+            args, kwargs = _as_dispatched(node.target, args, kwargs)
+        args, kwargs = torch.fx.map_arg((args, kwargs), map_node)
+        if name is None:
+            name = self.graph._target_to_str(_name_of(node.target))
+        new = self.graph.create_node(node.op, node.target, args, kwargs, name, node.type)
+        new.meta = dict(node.meta)
+        if node.op == "placeholder":
+            new.name = node.name  # that of a function of Python's, which is no name for a value
+            self.inputs.append(new)
+        if _is_size(new.meta.get("val")):
+            self.sizes.setdefault(str(new.meta["val"].node.expr), new)
+        return new
+
+    def _apart(self, node: Node, target: OpOverload) -> None:
+        self.changed = True
+        given = [a for a in pytree.tree_leaves((node.args, node.kwargs)) if isinstance(a, Node)]
+        mode = _fake_mode(node, *given)
+        numbers = any(map(_is_size, pytree.tree_leaves(node.meta["val"])))
+        if mode is None or numbers or target in _UNTRACED or target._schema.is_mutable:
+            raise _Whole
+        if not self.ready:
+            self.ready = True
+            self.entered.enter_context(self.table.in_force())
+        values = {old: old.meta["val"] for old in given}
+        args, kwargs = torch.fx.map_arg((node.args, node.kwargs), values.__getitem__)
+        known = [(value, self.nodes[old]) for old, value in values.items()]
+        found, calls = _recorded(target, args, kwargs, mode, self.table)
+        if _form(found) != _form(node.meta["val"]):
+            raise _Whole  # what reads it was traced with another
+        written = _Written(self.graph, node.meta, known, self._size)
+        for call in calls:
+            written.write(call)
+        self.nodes[node] = pytree.tree_map(written.node_of, found)
+
+    def _size(self, size: Any) -> Node:
+        """The node of a size: one that is there, or a new one, computed of what inputs have."""
+        expression = size.node.expr
+        if str(expression) not in self.sizes:
+            symbols = {symbol: self._symbol(symbol) for symbol in expression.free_symbols}
+            appending = GraphAppendingTracer(self.graph)
+            proxies = {symbol: Proxy(node, appending) for symbol, node in symbols.items()}
+            made: Node = sympy_interp(PythonReferenceAnalysis, proxies, expression).node
+            _tell(made)
+            self.sizes[str(expression)] = made
+        return self.sizes[str(expression)]
+
+    def _symbol(self, symbol: Any) -> Node:
+        """Raises _Whole where no input has a size that is the symbol alone."""
+        if str(symbol) not in self.sizes:
+            for given in self.inputs:
+                value = given.meta.get("val")
+                shape = value.shape if isinstance(value, torch.Tensor) else ()
+                axis = next((k for k, own in enumerate(shape) if str(own) == str(symbol)), None)
+                if axis is not None:
+                    made = self.graph.call_function(_ATEN.sym_size.int, (given, axis))
+                    made.meta = {"val": shape[axis]}
+                    self.sizes[str(symbol)] = made
+                    break
+            else:
+                raise _Whole
+        return self.sizes[str(symbol)]
+
+
+def _tell(node: Node) -> None:
+    """Says of the nodes that a size is computed by what it is."""
+    if "val" not in node.meta:
+        for given in node.all_input_nodes:
+            _tell(given)
+        args = torch.fx.map_arg(node.args, lambda given: given.meta["val"])
+        compute: Any = node.target
+        node.meta = {"val": compute(*args)}
+
+
+@dataclass(frozen=True)
+class _Call:
+    """A call of an operator that stays."""
+
+    target: OpOverload
+    args: tuple[Any, ...]
+    kwargs: Mapping[str, Any]
+    result: Any
+
+
+class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Takes calls apart by the table, and keeps those that stay."""
+
+    def __init__(self, table: _Table) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.calls: list[_Call] = []
+        self._table = table
+
+    def __torch_dispatch__(
+        self,
+        func: OpOverload,
+        types: Sequence[type],
+        args: tuple[Any, ...] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
+        """Raises _Whole."""
+        kwargs = kwargs or {}
+        if func in FunctionalTensor.metadata_fns or func.namespace == "prim":
+            return func(*args, **kwargs)
+        if func in _UNTRACED or func._schema.is_mutable or _has_effects(func):
+            raise _Whole
+        for apart in self._table.ways(func):
+            with self:
+                made = apart(*args, **kwargs)
+            if made is not NotImplemented:
+                return made
+        result = func(*args, **kwargs)
+        self.calls.append(_Call(func, args, kwargs, result))
+        return result
+
+
+def _recorded(
+    target: OpOverload, args: Any, kwargs: Any, mode: FakeTensorMode, table: _Table
+) -> tuple[Any, Sequence[_Call]]:
+    recorder = _Recorder(table)
+    with enable_python_dispatcher(), mode, recorder:
+        found = target(*args, **kwargs)
+    return found, recorder.calls
+
+
+class _Written:
+    """Writes recorded calls into a graph."""
+
+    def __init__(
+        self,
+        graph: Graph,
+        meta: Mapping[str, Any],
+        known: Sequence[tuple[Any, Any]],
+        sizes: Callable[[Any], Node],
+    ) -> None:
+        self._graph, self._meta = graph, meta
+        self._tensors = {id(value): node for value, node in known if _is_tensor(value)}
+        self._sizes = sizes
+
+    def write(self, call: _Call) -> None:
+        """Raises _Whole where it reads what is no node."""
+        given = _as_dispatched(call.target, call.args, call.kwargs)
+        args, kwargs = pytree.tree_map(self.node_of, given)
+        name = self._graph._target_to_str(_name_of(call.target))
+        node = self._graph.create_node("call_function", call.target, args, kwargs, name)
+        node.meta = {**self._meta, "val": call.result}
+        if isinstance(call.result, (tuple, list)):
+            for k, part in enumerate(call.result):
+                own = self._graph.create_node("call_function", operator.getitem, (node, k))
+                own.meta = {**self._meta, "val": part}
+                self._tensors[id(part)] = own
+        else:
+            self._tensors[id(call.result)] = node
+
+    def node_of(self, value: Any) -> Any:
+        """The node of a tensor or a size; anything else is a constant."""
+        if _is_tensor(value):
+            if id(value) not in self._tensors:
+                raise _Whole
+            return self._tensors[id(value)]
+        if _is_size(value):
+            return self._sizes(value)
+        return value
+
+
+class _Table:
+    """The decomposition table, as far as it is not torch's own of composite operators."""
+
+    def __init__(self) -> None:
+        self._own = own_decompositions()
+        self._whole: dict[OpOverload, bool] = {}
+
+    def keeps(self, target: OpOverload) -> bool:
+        """Whether calls of the operator stay as they are."""
+        if target not in self._whole:
+            taken = target in _UNTRACED or target._schema.is_mutable or _is_python(target)
+            self._whole[target] = not taken and not any(True for _ in self.ways(target))
+        return self._whole[target]
+
+    def ways(self, target: OpOverload) -> Iterator[Callable[..., Any]]:
+        """What takes a call apart, or gives NotImplemented where it leaves that to the next."""
+        if target in self._own:
+            yield self._own[target]
+        elif target in _of_torch() and not is_lowered(target):
+            yield _of_torch()[target]
+        if _is_composite(target) and not self.stays_whole(target):
+            if target in PRESERVED_ATEN_CIA_OPS:
+                raise _Whole
+            yield target.decompose
+
+    def stays_whole(self, composite: OpOverload) -> bool:
+        """Whether torch can leave the operator whole, and we lower it."""
+        return is_lowered(composite) and export_utils._check_valid_to_preserve(composite)
+
+    @contextmanager
+    def in_force(self) -> Iterator[None]:
+        """Within, composite operators that stay whole do so in what calls them, too."""
+        composites = {
+            target: self._own.get(target, export_utils._special_op_to_preserve_cia)
+            for target in (*lowered_overloads(), *self._own)
+            if export_utils._is_preservable_cia_op(target)
+        }
+        with exported_program._override_composite_implicit_decomp(composites):
+            yield
+
+
+@cache
+def _of_torch() -> Mapping[Any, Callable[..., Any]]:
+    return _core_aten_decompositions_post_autograd()
+
+
+def _has_effects(target: OpOverload) -> bool:
+    """Whether calls of the operator stay in order, as those that print or check do."""
+    if not target._schema.returns:
+        return not str(target).startswith("aten._assert_")
+    effect = getattr(effects, "_get_effect", None)  # of newer versions of torch
+    return effect is not None and effect(target) is not None
+
+
+def _is_python(target: OpOverload) -> bool:
+    """Whether torch has a function of Python's for the operator that goes before the table."""
+    return DispatchKey.Autograd in target.py_kernels and not _is_composite(target)
+
+
+def _is_composite(target: OpOverload) -> bool:
+    return export_utils._is_cia_op(target)
+
+
+def _as_dispatched(
+    target: OpOverload, args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Arguments as torch gives them on: by position where they have one, without last defaults."""
+    given, named = list(args), dict(kwargs)
+    positional = [a for a in target._schema.arguments if not a.kwarg_only]
+    for argument in positional[len(given) :]:
+        if not any(later.name in named for later in positional[len(given) :]):
+            break
+        given.append(named.pop(argument.name, argument.default_value))
+    while given and _is_default(positional[len(given) - 1], given[-1]):
+        given.pop()
+    only = {a.name: a for a in target._schema.arguments if a.kwarg_only}
+    return tuple(given), {k: v for k, v in named.items() if not _is_default(only[k], v)}
+
+
+def _is_default(argument: Any, value: Any) -> bool:
+    if not argument.has_default_value() or type(value) is not type(argument.default_value):
+        return False
+    return bool(value == argument.default_value)
+
+
+def _name_of(target: Any) -> str:
+    own = target.overloadpacket if isinstance(target, OpOverload) else target
+    return str(own.__name__)
+
+
+def _is_tensor(value: Any) -> bool:
+    return isinstance(value, torch.Tensor)
+
+
+def _is_size(value: Any) -> bool:
+    return isinstance(value, torch.SymInt | torch.SymFloat | torch.SymBool)
+
+
+def _fake_mode(*nodes: Node) -> FakeTensorMode | None:
+    values = (leaf for node in nodes for leaf in pytree.tree_leaves(node.meta.get("val")))
+    return next((value.fake_mode for value in values if hasattr(value, "fake_mode")), None)
+
+
+def _is_special(value: Any) -> bool:
+    """Whether a run has to measure a size of it, or its elements are yet to be conjugated."""
+    if isinstance(value, torch.Tensor) and (value.is_conj() or value.is_neg()):
+        return True
+    return bool((_is_tensor(value) or _is_size(value)) and free_unbacked_symbols(value))
+
+
+def _form(value: Any) -> Any:
+    """What the nodes that read a result know of it."""
+    return [
+        (x.dtype, str(x.shape), str(x.stride())) if _is_tensor(x) else str(x)
+        for x in pytree.tree_leaves(value)
+    ]

@@ -1,0 +1,115 @@
+"""Wall time after a change of one layer: `python -m benchmarks.packaging.changes [--layers 12]`.
+
+Each model is packaged with no kernels kept (headers are), again, and with another activation and
+another width in one layer, which no build before has seen: by a command each time, then by one that
+watches the file. Needs a machine with nothing else to do.
+"""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+CHANGES = ("", "", "activation", "width")
+TEXTS: dict[str, Callable[[int, str], str]] = {
+    "layers": lambda count, changed: (
+        "from benchmarks.packaging.layers import inputs, layers\n"
+        f"model = layers({count}, {changed!r})\nexample_inputs = inputs()\n"
+    ),
+    "images": lambda count, changed: (
+        "from benchmarks.packaging.images import images, inputs\n"
+        f"model = images({changed!r})\nexample_inputs = inputs()\n"
+    ),
+}
+
+
+class Place:
+    """A folder with a model file and a cache, of which the headers stay."""
+
+    def __init__(self, folder: Path, cache: Path, text: Callable[[str], str]) -> None:
+        self._model, self._cache, self._text = folder / "model.py", cache, text
+        variables = [f"AOT_CACHE_DIR={self._cache}", f"PYTHONPATH={ROOT}"]
+        self.command = ["env", *variables, sys.executable, "-m", "aot", str(self._model)]
+        self.command += ["-o", str(folder / "model.pkg")]
+
+    def forget(self) -> None:
+        """No kernel is kept."""
+        for kept in self._cache.glob("cpp/??/*"):
+            kept.unlink()
+
+    def write(self, changed: str) -> None:
+        """The model, with this changed."""
+        self._model.write_text(self._text(changed), encoding="utf-8")
+
+
+def by_commands(place: Place) -> list[float]:
+    """Seconds of each command."""
+    place.forget()
+    return [_timed(place, changed) for changed in CHANGES]
+
+
+def _timed(place: Place, changed: str) -> float:
+    place.write(changed)
+    begin = time.perf_counter()
+    subprocess.run(place.command, cwd=ROOT, capture_output=True, check=True)
+    return time.perf_counter() - begin
+
+
+def by_watching(place: Place) -> list[float]:
+    """Seconds from each change to the package, of one command; the first from its start."""
+    place.forget()
+    place.write(CHANGES[0])
+    command = [*place.command, "--watch"]
+    begin, found = time.perf_counter(), []
+    with subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        for changed in (*CHANGES[1:], None):
+            while not process.stderr.readline().startswith("watching"):
+                pass
+            found.append(time.perf_counter() - begin)
+            if changed is not None:
+                time.sleep(0.3)
+                begin = time.perf_counter()
+                place.write(changed)
+        process.send_signal(signal.SIGTERM)
+    return found
+
+
+WAYS = {"commands": by_commands, "watching": by_watching}
+
+
+def main() -> None:
+    """Prints the table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--layers", type=int, default=12)
+    parser.add_argument("--model", choices=TEXTS, action="append")
+    parser.add_argument("--way", choices=WAYS, action="append")
+    parser.add_argument(
+        "--cache", type=Path, help="one that has headers, which are else made first"
+    )
+    chosen = parser.parse_args()
+    print(
+        "| | nothing kept | all kept | another activation | another width |\n|---|---|---|---|---|"
+    )
+    for name in chosen.model or TEXTS:
+        with tempfile.TemporaryDirectory() as folder:
+            make = partial(TEXTS[name], chosen.layers)
+            place = Place(Path(folder), chosen.cache or Path(folder) / "cache", make)
+            if chosen.cache is None:
+                _timed(place, "")
+            for way in chosen.way or WAYS:
+                seconds = WAYS[way](place)
+                row = " | ".join(f"{s:.2f} s ({s / seconds[0]:.0%})" for s in seconds)
+                print(f"| {name}, {way} | {row} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,146 @@
+"""Programs taken apart node by node are what torch makes of them, or are left to torch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+from unittest import mock
+
+import pytest
+import torch
+from torch import nn
+from torch.export import Dim, ExportedProgram, export
+from torch.utils import _pytree as pytree
+
+from aot.frontend.by_node import decomposed_by_node
+from aot.frontend.capture import capture_module, capture_program
+from aot.frontend.decompose import decomposition_table
+from benchmarks.packaging import layers
+
+Function = Callable[..., Any]
+
+
+class Model(nn.Module):
+    """Of a function."""
+
+    def __init__(self, function: Function) -> None:
+        super().__init__()
+        self._function = function
+
+    def forward(self, *args: torch.Tensor) -> Any:
+        return self._function(*args)
+
+
+def pieces(x: torch.Tensor) -> torch.Tensor:
+    """Composite operators: in several results, in sizes that are open, in ones that do nothing."""
+    left, right = x.chunk(2, -1)
+    rows = (left * right).flatten(0, 1).contiguous().reshape(-1, 2).to(x.dtype)
+    return rows.to(torch.float64) + torch.ones(2).expand_as(rows)
+
+
+def stages() -> nn.Module:
+    return nn.Sequential(
+        nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.SiLU(), nn.Dropout(), nn.Flatten(1)
+    )
+
+
+OPEN = ({0: Dim("rows", min=1, max=64)},)
+X = torch.ones(4, 6, 8)
+
+ALONE: Sequence[tuple[str, nn.Module, tuple[torch.Tensor, ...], Any]] = [
+    ("nothing to do", nn.Sequential(nn.Linear(8, 8), nn.GELU(), nn.Softmax(-1)), (X,), None),
+    ("layers", layers.layers(2, "activation"), layers.inputs(), None),
+    ("images", stages(), (torch.ones(1, 3, 5, 5),), None),
+    ("pieces", Model(pieces), (X,), None),
+    ("open sizes", Model(pieces), (X,), OPEN),
+    ("random numbers", Model(lambda x: torch.rand(3) + x.new_zeros(3) + x.sum()), (X,), None),
+    ("an input that comes back", Model(lambda x: (x.contiguous(), x.detach(), x + 1)), (X,), None),
+]
+
+
+@pytest.mark.filterwarnings("ignore::FutureWarning")  # of torch's own
+@pytest.mark.parametrize(
+    ("model", "inputs", "sizes"), [row[1:] for row in ALONE], ids=[r[0] for r in ALONE]
+)
+def test_nodes_become_what_torch_makes_of_the_program(
+    model: nn.Module, inputs: tuple[torch.Tensor, ...], sizes: Any
+) -> None:
+    ours = export(model.eval(), inputs, dynamic_shapes=_sizes(model, sizes))
+    theirs = ours.run_decompositions(decomposition_table())
+    assert decomposed_by_node(ours)
+    assert _told(ours) == _told(theirs)
+    ours.graph.lint()
+
+
+def _sizes(model: nn.Module, sizes: Any) -> Any:
+    return (sizes,) if sizes and isinstance(model, Model) else sizes  # those of `*args`
+
+
+def _told(program: ExportedProgram) -> list[Any]:
+    """All that is known of the nodes, which have numbers for names. Sizes stand for their nodes."""
+    names: dict[str, str] = {}
+    told: list[Any] = []
+    for node in program.graph.nodes:
+        value = node.meta.get("val")
+        if isinstance(value, torch.SymInt):
+            names[node.name] = str(value)
+            continue
+        names[node.name] = f"v{len(told)}" if node.op == "call_function" else node.name
+        given = torch.fx.map_arg((node.args, node.kwargs), lambda n: names[n.name])
+        place = (node.meta.get("stack_trace"), node.meta.get("nn_module_stack"))
+        told.append((str(node.target), str(given), pytree.tree_map(_form, value), place[1]))
+        if node.op == "call_function":
+            told[-1] = (*told[-1], place[0])
+    outputs = program.graph_signature.output_specs
+    return [*told, *((o.kind, names.get(getattr(o.arg, "name", ""))) for o in outputs)]
+
+
+def _form(value: Any) -> Any:
+    if isinstance(value, torch.Tensor):
+        return value.dtype, tuple(map(str, value.shape)), tuple(map(str, value.stride()))
+    return value
+
+
+def written(x: torch.Tensor) -> torch.Tensor:
+    y = x * 2
+    y[0] = 1
+    return y
+
+
+WHOLE: Sequence[tuple[str, Function, torch.Tensor]] = [
+    ("writes into memory", written, X),
+    ("a number of elements", lambda x: x[x > 0], X),
+    ("a conjugate that is yet to be taken", lambda x: torch.matmul(x, x.mH), X[0] + 0j),
+    ("a graph of its own", lambda x: torch.cond(x.sum() > 0, torch.sin, torch.cos, (x,)), X),
+    ("a number of an element", lambda x: x + x.sum().item(), X),
+    ("errors in order", torch.linalg.inv, torch.eye(3)),
+]
+
+
+@pytest.mark.parametrize(("function", "x"), [row[1:] for row in WHOLE], ids=[r[0] for r in WHOLE])
+def test_another_program_is_left_as_it_is(function: Function, x: torch.Tensor) -> None:
+    program = export(Model(function), (x,))
+    before = str(program)
+    assert not decomposed_by_node(program)
+    assert str(program) == before
+
+
+@pytest.mark.parametrize(("function", "times"), [(pieces, 0), (written, 1)])
+def test_torch_traces_again_what_is_left_to_it(function: Function, times: int) -> None:
+    traced = mock.patch.object(
+        ExportedProgram,
+        "run_decompositions",
+        autospec=True,
+        side_effect=ExportedProgram.run_decompositions,
+    )
+    with traced as counted:
+        capture_module(Model(function), (X,))
+    assert counted.call_count == times
+
+
+def test_a_program_of_the_users_stays_as_it_is() -> None:
+    program = export(Model(pieces), (X,))
+    before = str(program)
+    captured = capture_program(program)
+    assert str(program) == before != str(captured.program)
+    torch.testing.assert_close(captured.program.module()(X), program.module()(X))
