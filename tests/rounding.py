@@ -136,12 +136,12 @@ def reordered(function: Callable[[], Sequence[torch.Tensor]], part: float) -> li
     """
     with torch.no_grad():
         exact = list(function())
-    found = [torch.zeros_like(e) for e in exact]
+    found = [torch.zeros_like(e.abs() if e.is_complex() else e) for e in exact]
     for draw in range(DRAWS):
         with _Reordered(part, draw), torch.no_grad():
             moved = list(function())
         for k, (other, own) in enumerate(zip(moved, exact, strict=True)):
-            if _is_float(own) and other.shape == own.shape:
+            if (_is_float(own) or own.is_complex()) and other.shape == own.shape:
                 by = (other - own).abs().nan_to_num(0.0, 0.0, 0.0)
                 found[k] = torch.maximum(found[k], by)
     return found

@@ -101,7 +101,7 @@ def check_example(
         symbols = r.left.free_symbols | r.right.free_symbols
         if not symbols <= sizes.keys():
             continue
-        if _HOLDS[r.relation](evaluate(r.left, sizes), evaluate(r.right, sizes)):
+        if is_met(r, sizes):
             continue
         labels = labels_of(dims)
         given = ", ".join(f"{labels[s]} = {sizes[s]}" for s in sorted(symbols, key=str))
@@ -111,6 +111,12 @@ def check_example(
             "in what the model computes of them; make a dimension static that always has this "
             "size.",
         )
+
+
+def is_met(relation: SizeRelation, sizes: Mapping[Symbol, int]) -> bool:
+    """Whether a relation holds at these sizes, which are all of its own."""
+    sides = evaluate(relation.left, sizes), evaluate(relation.right, sizes)
+    return bool(_HOLDS[relation.relation](*sides))
 
 
 def _first_broken(

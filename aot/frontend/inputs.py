@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from functools import cache
+from itertools import chain
 from typing import Any
 
 import torch
@@ -13,7 +14,7 @@ from torch.export.graph_signature import InputKind, InputSpec
 from torch.utils import _pytree as pytree
 
 from aot.errors import DynamicShapeError, ExportError
-from aot.frontend.asked_ranges import Range, check_bounds, check_example, check_relations
+from aot.frontend.asked_ranges import Range, check_bounds, check_example, check_relations, is_met
 from aot.frontend.capture import Captured
 from aot.frontend.context import Context
 from aot.frontend.failures import not_plain
@@ -22,7 +23,7 @@ from aot.frontend.open_dims import TRACED, is_bounded, least_size
 from aot.frontend.operator_decisions import decisions_of
 from aot.frontend.places import places_of
 from aot.frontend.signature import parameters_of, paths_of
-from aot.frontend.size_decisions import SizeDecision, relations_of
+from aot.frontend.size_decisions import SizeDecision, above, relations_of
 from aot.frontend.sizes import (
     InputSizes,
     find_dims,
@@ -39,7 +40,7 @@ from aot.frontend.sizes import (
 from aot.frontend.small_sizes import runs_alike
 from aot.frontend.weights import advice_on, dtype_of, identity_of
 from aot.ir.tensors import Dim, Parameter, SizeRelation, TensorType, Tree, ValueRef
-from aot.symbolic import Expr, Symbol, dim, is_int, row_major_strides
+from aot.symbolic import Expr, Symbol, is_int, row_major_strides
 
 Shape = tuple[Expr, ...]
 
@@ -254,26 +255,38 @@ class _Settling:
 
     def decisions(self, dims: Sequence[Dim]) -> tuple[SizeDecision, ...]:
         """The operators', and the user's code's that make a difference at sizes torch skips."""
-        traced = traced_ranges(dims, {})
+        traced, bounds = traced_ranges(dims, {}), ranges_of(dims).dims
 
         @cache
-        def are_alike(symbol: Symbol, least: int) -> bool:
-            """Whether eager and the program give the same at the sizes below what torch traces."""
-            axes = self._axes_of(symbol)
-            return all(runs_alike(self.captured, axes, k) for k in range(least, TRACED))
+        def is_alike(symbol: Symbol, size: int) -> bool:
+            """Whether eager and the program give the same at a size below what torch traces."""
+            return runs_alike(self.captured, self._axes_of(symbol), size)
 
-        def matters(decision: SizeDecision) -> bool:
+        def kept(decision: SizeDecision) -> Iterator[SizeDecision]:
+            """What of a decision makes a difference."""
             open_ = open_relations(self._relations_of([decision], dims), dims)
             symbols = {s for r in open_ for s in r.left.free_symbols | r.right.free_symbols}
-            if not open_ or len(symbols) > 1 or not all(holds(r, traced) for r in open_):
-                return bool(open_)
+            if not open_:
+                return
+            if len(symbols) > 1 or not all(holds(r, traced) for r in open_):
+                yield decision
+                return
             (symbol,) = symbols
-            least = next(d.minimum for d in dims if dim(d.name) == symbol)
-            return not are_alike(symbol, least)
+            # What eager refuses, or does, where the answer is the same says nothing of this one.
+            others = [
+                size
+                for size in range(bounds[symbol][0], TRACED)
+                if not all(is_met(r, {symbol: size}) for r in open_)
+            ]
+            unlike = [size for size in others if not is_alike(symbol, size)]
+            if unlike and unlike != others and unlike == others[: len(unlike)]:
+                yield above(decision, symbol, unlike[-1])
+            elif unlike:
+                yield decision
 
         # What operators decide is not tried: run by torch at such a size, they decide anew.
         by_operators = decisions_of(self.captured.program, places_of(self.captured.root))
-        return (*filter(matters, self.captured.decisions), *by_operators)
+        return (*chain.from_iterable(map(kept, self.captured.decisions)), *by_operators)
 
     def _relations_of(
         self, decisions: Iterable[SizeDecision], dims: Sequence[Dim]

@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 from unittest.mock import patch
 
@@ -102,6 +102,16 @@ def comparison_of(left: Any, sign: str, right: Any) -> SizeComparison:
     """A comparison of ints and torch's ints, in what torch knows of its symbols now."""
     sides = [x.node.expr if isinstance(x, torch.SymInt) else x for x in (left, right)]
     return SizeComparison(sides[0], sign, sides[1])
+
+
+def above(decision: SizeDecision, symbol: Symbol, size: int) -> SizeDecision:
+    """A decision on one size of which only that remains that the size is above `size`."""
+    condition = decision.condition
+    compares = isinstance(condition, SizeComparison)
+    sides = (condition.left, condition.right) if compares else (condition,)
+    found = {s for side in sides for s in getattr(side, "free_symbols", ())}
+    (foreign,) = (s for s in found if str(s) == str(symbol))
+    return replace(decision, condition=SizeComparison(foreign, ">", size), answer=True)
 
 
 @contextmanager

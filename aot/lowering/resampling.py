@@ -15,7 +15,7 @@ there, exactly: machines multiply floats faster than integers.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
 
@@ -73,15 +73,24 @@ class ResampledAxis:
         return self.bits is not None and self.sums == FLOAT32
 
 
-def make_axis(builder: GraphBuilder, resize: Resize, dtype: DType) -> ResampledAxis:
-    """The tables of an axis for data of `dtype`."""
+def sums_of(resizes: Iterable[Resize], dtype: DType) -> DType:
+    """The type that products are added in along all axes of a resize of `dtype`.
+
+    One for all: a device's template that walks two axes at once has weights of one type.
+    """
+    if dtype != UINT8:
+        return dtype.compute
+    return FLOAT32 if all(map(fits_float32, resizes)) else INT32
+
+
+def make_axis(builder: GraphBuilder, resize: Resize, dtype: DType, sums: DType) -> ResampledAxis:
+    """The tables of an axis for data of `dtype`, whose products are added in `sums`."""
     made = _antialiased(builder, resize) if resize.filter.antialias else _plain(builder, resize)
     first, weigh, greatest = made
     windows = windows_of(resize)
     if dtype != UINT8:
-        return ResampledAxis(resize, first, weigh, windows, None, dtype.compute)
+        return ResampledAxis(resize, first, weigh, windows, None, sums)
     bits = _precision(builder, greatest(windows.taps))
-    sums = FLOAT32 if fits_float32(resize) else INT32
     return ResampledAxis(resize, first, weigh, windows, bits, sums)
 
 

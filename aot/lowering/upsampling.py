@@ -14,7 +14,7 @@ from aot.lowering.builder import Tensor
 from aot.lowering.interpolation import Filter, Resize
 from aot.lowering.promotion import size_node
 from aot.lowering.registry import Call
-from aot.lowering.resampling import ResampledAxis, make_axis, resample
+from aot.lowering.resampling import make_axis, resample, sums_of
 from aot.lowering.rows import REGISTRY
 from aot.symbolic import Expr, FloorDiv, as_expr
 
@@ -91,18 +91,13 @@ def _resample(call: Call, x: Tensor, align: bool, scales: Scales) -> Tensor:
     if dtype != UINT8:
         changing = changing[::-1]
     builder, y = x.builder, x
-    axes = {k: make_axis(builder, resizes[k], dtype) for k in changing}
-    between = _between(dtype, list(axes.values()))
+    sums = sums_of((resizes[k] for k in changing), dtype)
+    axes = {k: make_axis(builder, resizes[k], dtype, sums) for k in changing}
+    # Whole numbers for bytes, as in eager; floats are not rounded.
+    between = UINT8 if dtype == UINT8 and sums != FLOAT32 else sums
     for position, axis in axes.items():
         y = resample(y, axis, position, dtype if position == changing[-1] else between)
     return y if changing else builder.pointwise(shape, dtype, y.load)
-
-
-def _between(dtype: DType, axes: Sequence[ResampledAxis]) -> DType:
-    """The type between two axes: whole numbers for bytes, as in eager; floats are not rounded."""
-    if dtype == UINT8:
-        return FLOAT32 if all(axis.sums == FLOAT32 for axis in axes) else UINT8
-    return dtype.compute
 
 
 @REGISTRY.row(

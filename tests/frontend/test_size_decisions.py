@@ -65,6 +65,22 @@ def test_a_decision_that_makes_no_difference_is_none() -> None:
         assert not graph.relations
 
 
+def test_a_size_that_eager_refuses_says_nothing_of_another() -> None:
+    """reshape raises for no rows, where its -1 may be anything; one row is as others are."""
+
+    def spread(x: torch.Tensor) -> torch.Tensor:
+        lone = x[:1].amax(1)
+        rows = lone.expand(x.shape[0]) if x.shape[0] != lone.shape[0] else lone
+        return x.reshape(x.shape[0], -1, 3)[:, 0] + rows[:, None]
+
+    assert all(" <= " in m for m in messages(read(spread, X, n=Dim("n"))))
+    from_none = read(
+        lambda x: x.reshape(x.shape[0], -1, 3) * (2 if x.shape[0] > 1 else 2.0), X, n=Dim("n")
+    )
+    (message,) = messages(from_none)
+    assert message.startswith("the model needs n > 0, as it decides at ")
+
+
 def test_a_trial_leaves_buffers_as_they_were() -> None:
     class Counts(torch.nn.Module):
         def __init__(self) -> None:

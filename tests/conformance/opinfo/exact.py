@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -13,16 +14,27 @@ FUNCTIONS: Mapping[str, Callable[[float], Any]] = {
     "special_airy_ai": mp.airyai,
     **{f"special_bessel_j{n}": partial(mp.besselj, n) for n in (0, 1)},
     **{f"special_bessel_y{n}": partial(mp.bessely, n) for n in (0, 1)},
-    "polygamma_polygamma_n_1": partial(mp.polygamma, 1),
 }
 """OpInfo name -> the function of one element."""
 
+POLYGAMMA = re.compile("(special_)?polygamma_.*")
+"""OpInfo names; what they say of the order is not that of all their samples."""
 
-def sharpened(op: str, tensors: Sequence[torch.Tensor], exact: list[Any]) -> list[Any]:
-    """Eager's float64 results, with every finite one computed by mpmath where eager is inexact."""
-    if op not in FUNCTIONS:
+
+def sharpened(
+    op: str, tensors: Sequence[torch.Tensor], exact: list[Any], others: Sequence[Any] = ()
+) -> list[Any]:
+    """Eager's float64 results, with every finite one computed by mpmath where eager is inexact.
+
+    `others`: the arguments that are no tensors.
+    """
+    function = FUNCTIONS.get(op)
+    if POLYGAMMA.fullmatch(op):
+        (order,) = others
+        function = partial(mp.polygamma, order)
+    if function is None:
         return exact
     (x,), (result,) = tensors, exact
     pairs = zip(x.flatten().tolist(), result.flatten().tolist(), strict=True)
-    values = [float(FUNCTIONS[op](v)) if abs(r) < float("inf") else r for v, r in pairs]
+    values = [float(function(v)) if abs(r) < float("inf") else r for v, r in pairs]
     return [torch.tensor(values, dtype=torch.float64).reshape(result.shape)]

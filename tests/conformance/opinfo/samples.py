@@ -19,7 +19,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from tests.conformance.opinfo.rebuilt import unique
-from tests.conformance.opinfo.scope import DTYPES, foreign_type, out_of_scope
+from tests.conformance.opinfo.scope import DTYPES, foreign_device, foreign_type, out_of_scope
 from tests.settings import seeded
 
 ERRORS = "error"
@@ -115,7 +115,7 @@ def seed() -> None:
 
 @lru_cache(maxsize=1)
 def cases(op: str, dtype: str, reference: bool = False) -> tuple[Case, ...]:
-    """The samples of an operator in a type; those with arguments of foreign types are left out.
+    """The samples of an operator in a type, but those with arguments of foreign types or devices.
 
     `reference`: its reference inputs instead, where it has any.
     """
@@ -128,9 +128,13 @@ def cases(op: str, dtype: str, reference: bool = False) -> tuple[Case, ...]:
     for number, sample in enumerate(samples):
         leaves, spec = pytree.tree_flatten(((sample.input, *sample.args), sample.kwargs))
         leaves = [x.detach() if isinstance(x, torch.Tensor) else x for x in leaves]
-        if not any(isinstance(x, torch.Tensor) and foreign_type(x) for x in leaves):
+        if not any(map(_is_foreign, leaves)):
             made.append(Case(op, dtype, number, function, tuple(leaves), spec))
     return tuple(made)
+
+
+def _is_foreign(leaf: Any) -> bool:
+    return bool(foreign_type(leaf) if isinstance(leaf, torch.Tensor) else foreign_device(leaf))
 
 
 def _samples(info: Any, dtype: str, reference: bool) -> list[Any]:

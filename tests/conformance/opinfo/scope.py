@@ -73,3 +73,13 @@ def foreign_type(tensor: torch.Tensor) -> str:
     if tensor.is_quantized:
         return "quantised"
     return "" if tensor.layout is torch.strided else "sparse"
+
+
+def foreign_device(leaf: object) -> str:
+    """Why a case with this argument is out of scope; "" when it is not.
+
+    Where there is a GPU, some samples of random numbers name it, though they are those of the CPU:
+    another generator draws the numbers, and a package has one device.
+    """
+    named = isinstance(leaf, torch.device) or (isinstance(leaf, str) and leaf == "cuda")
+    return "another device" if named and torch.device(leaf).type != "cpu" else ""

@@ -17,7 +17,7 @@ from tests.conformance.opinfo.outcome import CRASH, OK, REFUSED, WRONG, Outcome,
 from tests.conformance.opinfo.pool import Task, run_tasks
 from tests.conformance.opinfo.running import run_cases
 from tests.conformance.opinfo.samples import Case, spread
-from tests.conformance.opinfo.scope import other_overflow, out_of_scope
+from tests.conformance.opinfo.scope import foreign_device, other_overflow, out_of_scope
 from tests.conformance.opinfo.short_lived import dies_on_two_and_hangs_on_three
 from tests.conformance.opinfo.sweep import drawn, read_table, write_table
 
@@ -159,6 +159,21 @@ def test_scope_is_decided_by_whole_names(name: str, reason: str):
     assert out_of_scope(name) == reason
 
 
+@pytest.mark.parametrize(
+    ("leaf", "reason"),
+    [
+        (torch.device("cuda"), "another device"),
+        ("cuda", "another device"),
+        (torch.device("cpu"), ""),
+        ("cpu", ""),
+        ("mean", ""),
+        (2, ""),
+    ],
+)
+def test_cases_that_name_another_device_are_out_of_scope(leaf: object, reason: str):
+    assert foreign_device(leaf) == reason
+
+
 def test_what_eager_computes_badly_is_compared_with_better_values():
     x = torch.tensor([5.25, -1.0], dtype=torch.float64)
     eager = torch.special.bessel_y0(x)
@@ -166,6 +181,11 @@ def test_what_eager_computes_badly_is_compared_with_better_values():
     assert 1e-8 < abs(better[0] - eager[0]) < 1e-6
     assert better[1].isnan()
     assert sharpened("sin", [x], [eager])[0] is eager
+    x = torch.tensor([0.4, -1.0], dtype=torch.float64)
+    eager = torch.polygamma(1, x)
+    (better,) = sharpened("polygamma_polygamma_n_3", [x], [eager], [1])
+    assert 1e-10 < abs(better[0] - eager[0]) < 1e-8
+    assert better[1] == eager[1]
 
 
 def test_what_overflows_otherwise_on_some_processors_is_out_of_scope():
