@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from aot.backends.triton.gpu import Gpu
-from aot.backends.triton.tiling import power_above
+from aot.backends.triton.tiling import WARP, power_above
 from aot.backends.triton.tuning import Problem, as_config
 from aot.ir.dtypes import DType
 
@@ -47,6 +47,10 @@ _EXACT_STAGES = 3
 _GATHERED = 1.04
 """What flat blocks of halves take beside others (14400 x 488 of 4536: 152 us in 71 steps, others
 147 in 72)."""
+
+_MOST_HELD = 160
+"""Of 255 registers: blocks of 256 x 128 in steps of 64 pairs, each with an address of its own, kept
+1096 bytes of a thread in memory (89042 x 83 of 625 halves: 238 us, eager 92)."""
 
 PARTS = (2, 3, 4, 6, 8)
 """That input channels may be cut into."""
@@ -241,10 +245,18 @@ def candidates(size: ConvSize, gpu: Gpu) -> Iterator[ConvTile]:
                 continue
             for flat in (False, True) if size.last else (True,):
                 tile = ConvTile(rows, columns, depth, warps, 2, flat)
+                if _held(tile, size) > _MOST_HELD:
+                    continue
                 fit = _fits(tile, size, gpu)
                 most = _EXACT_STAGES if _is_exact(size, gpu) else 5
                 if fit >= 2:
                     yield replace(tile, stages=max(2, min(most, fit, steps(size, tile) + 1)))
+
+
+def _held(tile: ConvTile, size: ConvSize) -> int:
+    """Registers of a thread that hold sums, and addresses of what it copies one by one."""
+    gathered = tile.flat and size.last and not _fills_vectors(size)
+    return tile.rows * (tile.columns + 2 * tile.depth * gathered) // (tile.warps * WARP)
 
 
 def _is_exact(size: ConvSize, gpu: Gpu) -> bool:

@@ -67,7 +67,9 @@ _ROUTINES: Mapping[tuple[str, str], SmallRoutine] = {
 """By the routine's library and name."""
 
 _ROTATING = ("small_eigh", "small_svd")
-"""Functions that want to know the rounding of the elements' type."""
+"""Functions that want to know the rounding of the elements' type. Threads that hold the same number
+of a matrix decide by it how often they turn, so all must compute it alike: a product that is fused
+with the sum of two threads' products is exact in the one and rounded in the other."""
 
 _ROUNDING = {FLOAT32: 2.0**-23, FLOAT64: 2.0**-52}
 
@@ -186,17 +188,18 @@ def emit_library(
         given = {name: arguments[name] for name in ("program", "right", "record")}
         given |= {"load_b": "None"} if call.b is None else {}
         writer = Writer()
-        options = frozenset((*routine.options, *call.options))
+        wanted = frozenset((*routine.options, *call.options))
         sizes = (int(call.sizes.m), int(call.sizes.n), tile.matrices, tile.rows, tile.columns)
-        Columns(writer.line, *sizes, tile.right, value_type(dtype), options).write(routine.function)
+        Columns(writer.line, *sizes, tile.right, value_type(dtype), wanted).write(routine.function)
         emitted = hooks.emit(
             kernel, f"{NAME}_matrices", given, line_grid(programs), {"num_warps": tile.warps}
         )
         own = f"@triton.jit\ndef {NAME}_matrices({HEAD}):\n{writer.text()}\n\n"
         return replace(emitted, function=own + emitted.function)
-    return hooks.emit(
-        kernel, routine.function, arguments, line_grid(programs), {"num_warps": tile.warps}
-    )
+    options = {"num_warps": tile.warps}
+    if routine.function in _ROTATING:
+        options["enable_fp_fusion"] = False
+    return hooks.emit(kernel, routine.function, arguments, line_grid(programs), options)
 
 
 def _write_load(hooks: Hooks, name: str, view: View, dtype: DType, tile: MatrixTile) -> None:

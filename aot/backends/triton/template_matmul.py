@@ -7,6 +7,7 @@ of warps do where that is faster (`device/matmul_groups.py`).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from aot.backends.triton.context import KernelContext, TileDim, make_context
@@ -20,6 +21,7 @@ from aot.backends.triton.dot import (
     with_ranges,
 )
 from aot.backends.triton.dot_tiling import (
+    FEW_ROWS,
     GROUP_DEPTH,
     GROUP_REGISTERS,
     LINE,
@@ -35,7 +37,7 @@ from aot.backends.triton.hooks import Hooks, places
 from aot.backends.triton.kernel import GLUON, TRITON, EmittedKernel, line_grid, program_id
 from aot.backends.triton.template_gemv import emit_gemv, is_vector_product
 from aot.backends.triton.text import index_text
-from aot.ir.dtypes import DType
+from aot.ir.dtypes import FLOAT32, DType
 from aot.ir.hints import Hints, is_dear
 from aot.ir.kernel_facts import template_call
 from aot.ir.kernels import KernelGraph, TemplateKernel
@@ -51,6 +53,7 @@ from aot.symbolic import (
     integer,
     is_int,
     product,
+    substitute,
 )
 
 GROUP = 8
@@ -63,12 +66,18 @@ ALIGNED = 16
 """Bytes that a descriptor's strides and start are multiples of."""
 
 
+_Side = tuple[Operand, Axis]
+"""An operand, and the axis of the result that it has."""
+
+
 @dataclass(frozen=True)
 class _Copied:
     """An operand as a descriptor sees it: a matrix of `rows` x `columns`, contiguous along these.
 
     `start`: elements before the first one. `flipped`: the depth is not its contiguous dimension.
     `origin`: the row and the column where one product's matrix begins, over the axes of the batch.
+    `planes`: how many matrices, and elements from one to the next: the descriptor has them as a
+    dimension of its own, and what lies behind a matrix' last row is nothing.
     """
 
     buffer: str
@@ -78,6 +87,7 @@ class _Copied:
     start: Expr
     flipped: bool
     origin: tuple[Expr, Expr]
+    planes: tuple[Expr, Expr] | None = None
 
 
 def emit_matmul(
@@ -89,8 +99,11 @@ def emit_matmul(
     if is_vector_product(call, right, context):
         return emit_gemv(kernel, context, left, right, hints)
     dtype = graph.buffers[left.buffer].dtype
-    tile = _tile(kernel, call, (left, right), context, hints, gpu)
     *batch, row, column = call.output.axes
+    if _is_exchanged((left, row), (right, column), context, hints, gpu):
+        left, row, right, column = right, column, left, row
+    sides = (left, row), (right, column)
+    tile = _tile(kernel, call, sides, context, hints, gpu)
     widths = ("m.shape[0]", "n.shape[1]") if tile.groups else ("", "")
     rows = TileDim("m", (row,), tile.rows, 0, width=widths[0])
     columns = TileDim("n", (column,), tile.columns, 1, width=widths[1])
@@ -113,13 +126,13 @@ def emit_matmul(
         "SUMS": sums_type(dtype),
     }
     options = {"num_warps": tile.warps, "num_stages": tile.stages}
-    copied = _copied(call, left, right, context, tile.depth) if _copies(dtype, tile, gpu) else None
+    copied = _copied(sides, batch, context, tile.depth) if _copies(dtype, tile, gpu) else None
     few = is_few(tile, hints.value(count), gpu)
     if copied is not None and (tile.groups or not few or any(_is_cut(m) for m in copied)):
         seats = gpu.multiprocessors * tile.resident
         arguments |= _by_copies(context, tile, copied, seats)
         arguments["batches"] = index_text(product([a.extent for a in batch]), context.names)
-        if batch:
+        if batch and copied[0].planes is None:
             _write_origins(hooks, tuple(batch), copied)
         else:
             arguments["origins"] = "None"
@@ -127,7 +140,7 @@ def emit_matmul(
         if tile.groups:
             arguments |= _by_groups(context, tile, copied)
             return hooks.emit(kernel, "matmul_by_groups", arguments, grid, options, early=False)
-        arguments |= sums
+        arguments |= sums | {"PLANES": str(copied[0].planes is not None)}
         return hooks.emit(kernel, "matmul_by_copies", arguments, grid, options, early=False)
     depths = TileDim("k", (left.depth,), tile.depth, 1), TileDim("k", (right.depth,), tile.depth, 0)
     _load(hooks, "load_left", left, tuple(batch), (rows, depths[0]))
@@ -153,14 +166,14 @@ def _operands(
 def _tile(
     kernel: TemplateKernel,
     call: Matmul,
-    operands: tuple[Operand, Operand],
+    sides: tuple[_Side, _Side],
     context: KernelContext,
     hints: Hints,
     gpu: Gpu,
 ) -> DotTile:
-    left, right = operands
+    (left, row), (right, column) = sides
     dtype = context.buffers[left.buffer].dtype
-    *batch, row, column = call.output.axes
+    batch = call.output.axes[:-2]
     size = Size(
         hints.value(row.extent),
         hints.value(column.extent),
@@ -169,22 +182,49 @@ def _tile(
         dtype,
         _is_turned(right, context),
         (_line_step(left, row, context), _line_step(right, column, context)),
-        copied=all(
-            _matrix(source, axis, tuple(batch), context) is not None
-            for source, axis in ((left, row), (right, column))
-        ),
+        copied=all(_matrix(source, axis, batch, context) is not None for source, axis in sides),
         grouped=dtype.itemsize == 2
         and takes_epilogue(kernel)
         and stores_vectors(kernel, context)
-        and _copied(call, left, right, context, GROUP_DEPTH) is not None,
+        and _is_flat(_copied(sides, batch, context, GROUP_DEPTH)),
+        single=_is_turned(right, context) and _is_single(right, column, context),
     )
     dear = is_dear(n for s in kernel.stages for nest in s.nests for n in nest.roots)
     return dot_tile(size, gpu, dear=dear)
 
 
-def _is_turned(right: Operand, context: KernelContext) -> bool:
-    """True where the second operand's depth is not contiguous."""
-    return coefficient_of(context.offset(right.buffer, right.index), right.depth.symbol) != 1
+def _is_turned(source: Operand, context: KernelContext) -> bool:
+    """True where an operand's depth is not contiguous."""
+    return coefficient_of(context.offset(source.buffer, source.index), source.depth.symbol) != 1
+
+
+def _is_single(source: Operand, axis: Axis, context: KernelContext) -> bool:
+    """True where blocks are read element by element: not known to begin and end at even ones."""
+    offset = context.offset(source.buffer, source.index)
+    steps = [coefficient_of(offset, s) for s in offset.free_symbols - {axis.symbol}]
+    start = substitute(offset, dict.fromkeys(offset.free_symbols, integer(0)))
+    vectors = coefficient_of(offset, axis.symbol) == 1
+    return not (vectors and all(_is_even(e) for e in (*steps, start, axis.extent)))
+
+
+def _is_even(number: Expr | None) -> bool:
+    return number is not None and is_int(number) and int(number) % 2 == 0
+
+
+def _is_exchanged(
+    left: _Side, right: _Side, context: KernelContext, hints: Hints, gpu: Gpu
+) -> bool:
+    """Whether the product is computed as the transposed one, of the operands in the other order.
+
+    Asynchronous products of float32 want the second operand's depth contiguous in shared memory.
+    Single elements of one whose depth is not are copied there all into one bank, those of the first
+    operand in the order in which they come: 8 products of 32 x 2048 by 2048 x 3169 took 709 us.
+    """
+    splits = context.buffers[left[0].buffer].dtype == FLOAT32 and gpu.async_dots
+    few = min(hints.value(axis.extent) for _, axis in (left, right)) <= FEW_ROWS
+    if not splits or few or _is_turned(left[0], context):
+        return False
+    return _is_turned(right[0], context) and _is_single(*right, context)
 
 
 def _line_step(source: Operand, axis: Axis, context: KernelContext) -> int:
@@ -222,23 +262,35 @@ def _copies(dtype: DType, tile: DotTile, gpu: Gpu) -> bool:
 
 
 def _copied(
-    call: Matmul, left: Operand, right: Operand, context: KernelContext, depth: int
+    sides: tuple[_Side, _Side], batch: Sequence[Axis], context: KernelContext, depth: int
 ) -> tuple[_Copied, _Copied] | None:
     """Both operands as descriptors see them; None where they cannot be copied by descriptors.
 
-    Of a batch the last step of the depth, of `depth` each, must not reach into what lies behind.
+    Of a batch the last step of the depth, of `depth` each, must not reach into what lies behind:
+    then each matrix is a plane.
     """
-    *batch, row, column = call.output.axes
+    (left, row), (right, column) = sides
     whole = is_int(left.depth.extent) and int(left.depth.extent) % depth == 0
-    if context.wide or (batch and not whole):
+    if context.wide:
         return None
-    axes = tuple(batch)
-    found = (_matrix(left, row, axes, context), _matrix(right, column, axes, context))
-    return None if found[0] is None or found[1] is None else (found[0], found[1])
+    axes, planes = tuple(batch), bool(batch) and not whole
+    first = _matrix(left, row, axes, context, planes=planes)
+    second = _matrix(right, column, axes, context, planes=planes)
+    return None if first is None or second is None else (first, second)
+
+
+def _is_flat(copied: tuple[_Copied, _Copied] | None) -> bool:
+    """True where descriptors of two dimensions do, as groups of warps have them."""
+    return copied is not None and copied[0].planes is None
 
 
 def _matrix(
-    source: Operand, axis: Axis, batch: tuple[Axis, ...], context: KernelContext
+    source: Operand,
+    axis: Axis,
+    batch: tuple[Axis, ...],
+    context: KernelContext,
+    *,
+    planes: bool = False,
 ) -> _Copied | None:
     offset = context.offset(source.buffer, source.index)
     symbols: tuple[Symbol, ...] = (axis.symbol, source.depth.symbol, *(a.symbol for a in batch))
@@ -256,6 +308,11 @@ def _matrix(
     else:
         return None
     down, right = integer(0), integer(0)
+    if planes:
+        if len(batch) != 1 or not _is_multiple(apart[0], each) or apart[0] == 0:
+            return None
+        many = batch[0].extent, apart[0]
+        return _Copied(source.buffer, rows, columns, stride, start, flipped, (down, right), many)
     for one, step in zip(batch, apart, strict=True):
         if not is_int(step) or int(step) < 0 or int(stride) == 0:
             return None
@@ -329,8 +386,12 @@ def _described(context: KernelContext, matrix: _Copied) -> tuple[str, str, str, 
 
 def _descriptor(context: KernelContext, matrix: _Copied, width: int, depth: int) -> str:
     base, rows, columns, stride = _described(context, matrix)
-    block = f"[{depth}, {width}]" if matrix.flipped else f"[{width}, {depth}]"
+    shape, strides = f"{rows}, {columns}", f"{stride}, 1"
+    block = f"{depth}, {width}" if matrix.flipped else f"{width}, {depth}"
+    if matrix.planes is not None:
+        count, step = (index_text(e, context.names) for e in matrix.planes)
+        shape, strides, block = f"{count}, {shape}", f"{step}, {strides}", f"1, {block}"
     return (
-        f"tl.make_tensor_descriptor({base}, shape=[{rows}, {columns}], "
-        f"strides=[{stride}, 1], block_shape={block})"
+        f"tl.make_tensor_descriptor({base}, shape=[{shape}], "
+        f"strides=[{strides}], block_shape=[{block}])"
     )

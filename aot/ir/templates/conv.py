@@ -42,6 +42,12 @@ those of groups and of phases), with groups of fewer input channels or of so few
 or transposed with so many taps or phases, and 29 of the others, which nothing tells from their
 neighbours. Exact products of these 1166 cost little: memory takes the time, or eager more."""
 
+_WORD = 4
+"""Bytes that devices copy to shared memory at least without a wait."""
+
+_MOST_ZEROS, _MOST_ZEROS_APART = 1.25, 1.5
+"""Channels with zeros behind them, of those without, at most: of whole words, and of others."""
+
 
 @dataclass(frozen=True)
 class Narrow:
@@ -258,7 +264,9 @@ class Conv(TemplateCall):
         own = self.w.axes[1].extent
         uses = hints.volume([self.w.axes[0], *self.w.axes[2:]])
         uses //= math.prod(self.stride) * self.groups
-        whole, roles = self._whole(support, uses, hints), self._to_round(builder, support, uses)
+        itemsize = builder.dtype(self.x.buffer).itemsize
+        whole = self._whole(support, uses, hints, itemsize)
+        roles = self._to_round(builder, support, uses)
         parts = self._parts(builder, support, hints, whole)
         if whole is None and not roles and parts < 2:
             return None
@@ -332,14 +340,19 @@ class Conv(TemplateCall):
         nest = LoopNest(f"{self.name}_sums", self.output.axes, (part,), (total,), self.origin)
         return [call, nest]
 
-    def _whole(self, support: ConvSupport, uses: int, hints: Hints) -> Expr | None:
-        """Channels that fill vectors, where zeros behind an odd number of them are worth it."""
+    def _whole(self, support: ConvSupport, uses: int, hints: Hints, itemsize: int) -> Expr | None:
+        """Channels that fill vectors, where zeros behind an odd number of them are worth it.
+
+        What are no whole words waits to be copied element by element, which costs more zeros.
+        """
         wish, channels = support.rows, self.w.axes[1].extent
         if wish is None or not is_int(channels) or support.fills(channels):
             return None
         whole = -(-int(channels) // support.vector) * support.vector
         worth = uses >= wish.least_uses and hints.value(self.flops()) >= 2 * wish.least_work
-        if int(channels) < support.vector or 4 * whole > 5 * int(channels) or not worth:
+        words = int(channels) * itemsize % _WORD == 0
+        most = _MOST_ZEROS if words else _MOST_ZEROS_APART
+        if int(channels) < support.vector or whole > most * int(channels) or not worth:
             return None
         return integer(whole)
 

@@ -93,3 +93,15 @@ def test_what_was_measured_goes_first() -> None:
     near = replace(conv, rows=2000)
     assert conv_tile(near, tuned) == other
     assert conv_tile(replace(conv, taps=49), tuned) == conv_tile(replace(conv, taps=49), gpu)
+
+
+@pytest.mark.parametrize("channels", (25, 27, 9))
+def test_addresses_of_single_elements_stay_in_registers(channels: int) -> None:
+    """Blocks of 256 x 128 in steps of 64 pairs of tap and channel had them in memory."""
+    conv = ConvSize(89042, 83, 1, 25, channels, FLOAT16, last=True)
+    for tile in candidates(conv, GPUS["sm_90"]):
+        lanes = 32 * tile.warps
+        addresses = tile.rows * tile.depth // lanes if tile.flat else 0
+        assert tile.rows * tile.columns // lanes + 2 * addresses <= 160
+    vectors = list(candidates(replace(conv, channels=32), GPUS["sm_90"]))
+    assert any((t.rows, t.columns, t.depth) == (256, 128, 64) for t in vectors)

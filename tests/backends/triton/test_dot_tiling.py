@@ -46,6 +46,18 @@ def test_what_lies_outside_of_a_matrix_is_not_free():
     assert dot_tile(Size(26256, 128, 8192, 1, BFLOAT16), GPUS["sm_90"], dear=False).columns == 128
 
 
+def test_single_elements_of_a_turned_operand_are_not_multiplied_asynchronously():
+    """Programs of two warps, or blocks of few rows, have no asynchronous products."""
+    size = Size(101, 273, 1016, 128, FLOAT32, turned=True)
+    single = dot_tile(replace(size, single=True), GPUS["sm_90"], dear=False)
+    assert single.warps < 4 or single.rows < 64
+    other = dot_tile(size, GPUS["sm_90"], dear=False)
+    assert other.warps >= 4 and other.rows >= 64
+    step_by_step = GPUS["sm_80"]
+    found = [dot_tile(replace(size, single=s), step_by_step, dear=False) for s in (True, False)]
+    assert found[0] == found[1]
+
+
 def test_few_rows_and_small_products_get_small_tiles():
     gpu = GPUS["sm_90"]
     assert dot_tile(Size(8, 4096, 4096, 1, BFLOAT16), gpu, dear=False).rows == 16

@@ -217,6 +217,16 @@ def test_tiles_follow_the_sizes():
     assert attention_tile(size(keys=20), gpu).keys == 32
 
 
+@pytest.mark.parametrize("is_causal", (True, False))
+def test_large_heads_of_float32_are_two_pieces_of_tiles_whose_digits_stay_in_registers(is_causal):
+    gpu, single = GPUS["sm_90"], size(depth=192, dtype=FLOAT32, is_causal=is_causal)
+    assert column_pieces(192, FLOAT32) == (128, 64)
+    assert column_pieces(160, FLOAT32) == (128, 32)
+    tile = attention_tile(single, gpu)
+    assert (tile.rows, tile.keys, tile.warps) == (32, 32, 4)
+    assert attention_tile(replace(single, depth=256), gpu).rows == 16
+
+
 def test_many_causal_tiles_go_in_pairs():
     gpu = GPUS["sm_90"]
     tile = attention_tile(size(), gpu)

@@ -104,6 +104,14 @@ def test_tiles_go_in_pairs_where_these_fill_the_device(rule):
     assert not in_groups(replace(sooner, heads=67), gpu)
 
 
+def test_causal_tiles_that_all_begin_at_once_are_computed_by_groups(rule):
+    """The longest one decides; with more of them, those that begin later fill the device."""
+    gpu = GPUS["sm_90"]
+    for heads, groups in ((1, False), (2, True), (3, False), (4, True)):
+        few = replace(SIZE, heads=heads, queries=8192, keys=8192)
+        assert in_groups(few, gpu) is groups
+
+
 @pytest.mark.parametrize("arch", ("sm_80", "sm_100"))
 def test_other_devices_have_none(arch):
     args = qkv(8, 8, LENGTH, LENGTH, 128, dtype=BF16)

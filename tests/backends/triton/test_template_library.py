@@ -164,3 +164,13 @@ CASES = (
 def test_machine_code_keeps_matrices_in_registers(name: str, arch: str, dtype: torch.dtype) -> None:
     model = captured(MEASURED[name], (normal(10000, 32, 32, dtype=dtype),))
     assert machine_code(model, "library", arch).local_bytes == 0
+
+
+@pytest.mark.parametrize("function", [linalg.svdvals, linalg.eigvalsh])
+def test_threads_that_share_a_matrix_compute_its_rotations_alike(
+    function: Callable[..., Any],
+) -> None:
+    """Sums of products are of products that are rounded, in each of them."""
+    model = captured(function, (normal(10_000, 2, 2),))
+    (source,) = [f for f in emitted(model).functions if "small_" in f.text]
+    assert dict(source.options)["enable_fp_fusion"] == 0

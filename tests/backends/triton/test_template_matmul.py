@@ -85,13 +85,39 @@ def test_batches_are_copied_by_descriptors(function, shapes, monkeypatch):
     check_close(model, function, args)
 
 
-def test_batches_whose_last_step_reaches_into_the_next_one_are_not(monkeypatch):
+@pytest.mark.parametrize("shapes", [((3, 72, 72), (3, 72, 40)), ((3, 72, 104), (3, 72, 40))])
+def test_batches_whose_last_step_reaches_into_the_next_one_are_planes(shapes, monkeypatch):
+    """Of infinite numbers, of which nothing must come into another product."""
     monkeypatch.setattr(dot_tiling, "PLAIN", 0)
-    monkeypatch.setattr(dot_tiling, "GROUPED", ())
-    args = tensors((3, 72, 72), (3, 72, 40), dtype=torch.bfloat16)
-    model = captured(torch.matmul, args)
-    assert all("make_tensor_descriptor" not in f.text for f in emitted(model).functions)
-    check_close(model, torch.matmul, args)
+    args = tensors(*shapes, dtype=torch.bfloat16)
+    args[1][1] = float("inf")
+
+    def function(x, y):
+        return (x if x.shape[2] == y.shape[1] else x.transpose(1, 2)) @ y
+
+    model = captured(function, args)
+    (text,) = [f.text for f in emitted(model).functions]
+    assert "block_shape=[1, " in text
+    check_close(model, function, args)
+
+
+@pytest.mark.parametrize("function", [torch.matmul, lambda x, y: torch.relu(x @ y)])
+def test_single_elements_of_a_turned_operand_come_first(function):
+    """The product of 40 rows by odd ones is that of the odd ones' transposed by the 40."""
+    args = tensors((2, 40, 128), (2, 128, 99))
+    model = captured(function, args)
+    (text,) = [f.text for f in emitted(model).functions]
+    first, second = (text.index(f"load_{side}(args") for side in ("left", "right"))
+    assert "n < 99" not in text[first:second] and "m < 99" in text[first:second]
+    check_close(model, function, args)
+
+
+def test_what_begins_at_even_elements_stays_second():
+    (text,) = [
+        f.text
+        for f in emitted(captured(torch.matmul, tensors((2, 40, 128), (2, 128, 98)))).functions
+    ]
+    assert "m < 98" not in text
 
 
 def test_few_rows_that_start_at_odd_addresses_are_copied_for_many_columns():

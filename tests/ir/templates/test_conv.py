@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from aot.ir.dtypes import FLOAT32, FLOAT64, DType
+from aot.ir.dtypes import FLOAT16, FLOAT32, FLOAT64, DType
 from aot.ir.hints import Hints
 from aot.ir.interpreter import run_nest
 from aot.ir.nests import Buffer, LoopNest
@@ -18,6 +18,7 @@ from aot.ir.templates import Conv, ConvSupport
 from aot.ir.templates.base import Split
 from aot.ir.templates.builder import NestBuilder
 from aot.ir.templates.conv import Narrow
+from aot.ir.templates.matmul import AlignedRows
 from tests.ir.templates.views import strides, view
 
 PLAIN, LAST = (256, 64, 8, 1), (256, 1, 32, 4)
@@ -123,6 +124,20 @@ def before(call: Conv, kind: str = "temp", dtype: DType = FLOAT32, uses: int = 2
     few = Narrow(inputs=4, outputs=4)
     support = ConvSupport(Conv, narrow_of=(("float32", few),), prepared_uses=uses)
     return call.split(builder, support, 1, Hints({}))
+
+
+@pytest.mark.parametrize(
+    ("channels", "whole"), [(17, 24), (18, None), (25, 32), (26, 32), (9, None)]
+)
+def test_channels_of_halves_that_are_no_words_have_more_zeros_behind_them(
+    channels: int, whole: int | None
+) -> None:
+    call = conv(32, channels)
+    shape = tuple(axis.extent for axis in call.x.axes)
+    builder = NestBuilder({"b": Buffer("b", FLOAT16, shape, None, "temp")}, {})
+    rows = AlignedRows(bytes=16, least_uses=1, least_work=1)
+    found = call.split(builder, ConvSupport(Conv, vector=8, rows=rows), 1, Hints({}))
+    assert (found and found.choice) == (None if whole is None else f"{whole} channels")
 
 
 def prepared(found: Split | None) -> tuple[str, ...]:

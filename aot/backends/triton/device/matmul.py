@@ -89,6 +89,17 @@ def matmul(
 
 
 @triton.jit
+def matrix_block(matrix, plane, row, column, PLANES: tl.constexpr):
+    """The block of a descriptor that begins there, of one plane where it has PLANES."""
+    if PLANES:
+        block = matrix.load([plane, row, column])
+        block = tl.reshape(block, [block.shape[1], block.shape[2]])
+    else:
+        block = matrix.load([row, column])
+    return block
+
+
+@triton.jit
 def matmul_by_copies(
     args,
     origins,
@@ -109,17 +120,20 @@ def matmul_by_copies(
     SEATS: tl.constexpr,
     LEFT_FLIPPED: tl.constexpr,
     RIGHT_FLIPPED: tl.constexpr,
+    PLANES: tl.constexpr,
 ):
     """As `matmul`, by SEATS programs that stay and take one block after the other.
 
     left, right: descriptors of the operands, which the device copies blocks by (TMA); flipped ones
     have the depth first, others last. origins(args, batch): where the matrices of one of `batches`
-    products start there, (row, column) of the left and of the right one; None for one product.
+    products start there, (row, column) of the left and of the right one; None for one product, and
+    for PLANES: each matrix has one of its own.
     """
     # Flattened, the loop over blocks fetches for the next one while this one's epilogue runs.
     for number in tl.range(program, batches * down * across, SEATS, flatten=True):
-        batch = 0 if origins is None else number // (down * across)
-        inside = number if origins is None else number % (down * across)
+        single: tl.constexpr = origins is None and not PLANES
+        batch = 0 if single else number // (down * across)
+        inside = number if single else number % (down * across)
         row, column = block_of(inside, down, across, GROUP)
         m, n = row * ROWS, column * COLUMNS
         rows = m + tl.arange(0, ROWS)[:, None]
@@ -130,7 +144,13 @@ def matmul_by_copies(
         else:
             a, b, c, d = origins(args, batch)
         for k in range(0, depth, DEPTH):
-            first = left.load([a + k, b + m]).T if LEFT_FLIPPED else left.load([a + m, b + k])
-            second = right.load([c + k, d + n]) if RIGHT_FLIPPED else right.load([c + n, d + k]).T
+            if LEFT_FLIPPED:
+                first = matrix_block(left, batch, a + k, b + m, PLANES).T
+            else:
+                first = matrix_block(left, batch, a + m, b + k, PLANES)
+            if RIGHT_FLIPPED:
+                second = matrix_block(right, batch, c + k, d + n, PLANES)
+            else:
+                second = matrix_block(right, batch, c + n, d + k, PLANES).T
             acc = block_added(acc, first, second, PRECISION)
         finish(args, batch, rows, columns, acc)
