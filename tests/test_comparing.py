@@ -10,8 +10,8 @@ import torch
 from torch.nn import functional as F
 
 from aot.frontend.weights import to_array
-from tests.comparing import TOLERANCE, complaint, difference, roundings_of_sums
-from tests.rounding import reordered
+from tests.comparing import TOLERANCE, Array, complaint, difference, roundings_of_sums
+from tests.rounding import reordered, slack
 from tests.settings import seeded
 
 DOUBLE = torch.float64
@@ -115,6 +115,31 @@ def test_slack_is_of_the_magnitudes_that_were_summed():
     assert float(total) == pytest.approx(2.5 * 2.0**-20)
     (added,) = reordered(lambda: [torch.addmv(x[:1], x[None], x, beta=-1.0, alpha=-2.0)], 2.0**-20)
     assert float(added) == pytest.approx((1.0 + 2 * 2.25) * 2.0**-20)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [lambda x: torch.fft.fft(x)[..., 3:4], lambda x: x @ x.new_ones(64, 1), lambda x: x.sum(-1)],
+    ids=["fft", "mm", "sum"],
+)
+def test_complex_sums_may_be_in_another_order(function: Callable[..., torch.Tensor]):
+    """Terms of a thousand that leave 1e-3 or less, and a result that is off by 1e-2 of that."""
+    terms = torch.complex(_normal(4, 64), _normal(3, 4, 64)[0]) * 1e3
+    terms = terms - terms.mean(-1, keepdim=True)
+    kept = torch.full((4, 64), 1e-3 / 64, dtype=torch.complex128)
+    waves = torch.exp(2j * torch.pi * 3 * torch.arange(64, dtype=DOUBLE) / 64)
+    terms = terms - torch.fft.fft(terms)[:, 3:4] * waves / 64 + kept
+    exact = to_array(function(terms))
+    eager = exact.astype(np.complex64)
+    off = (exact + 1e-5j).astype(np.complex64)
+    wrong = (exact + 10.0).astype(np.complex64)
+
+    def moved() -> Array:
+        return slack(lambda: [function(terms)], 0, torch.complex64)
+
+    assert difference(off, eager, torch.complex64, exact)
+    assert not difference(off, eager, torch.complex64, exact, slack=moved)
+    assert difference(wrong, eager, torch.complex64, exact, slack=moved)
 
 
 def test_infinities_and_loops_are_left_alone():

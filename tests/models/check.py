@@ -115,9 +115,11 @@ def check(architecture: Architecture, target: str = CPU) -> Outcome:
         device = parse_target(target).device
         # A cache holds its buffers twice, and only one of the two would move.
         eager = model if architecture.cache else model.to(device)
-        reason = differences(
-            aot_runtime.load(path, device), eager, precise, sets, stateful=bool(architecture.cache)
-        )
+        packaged = aot_runtime.load(path, device)
+        try:
+            reason = differences(packaged, eager, precise, sets, stateful=bool(architecture.cache))
+        except aot_runtime.errors.ShapeMismatch as error:
+            return Outcome("refused", f"when it runs: {error}", seconds=seconds)
     kernels = len(report.programs[0].kernels)
     return Outcome("differs" if reason else "matches", reason, kernels, seconds)
 

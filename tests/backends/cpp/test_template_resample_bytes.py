@@ -100,6 +100,17 @@ def test_what_lies_apart_is_copied_first(tmp_path: Path) -> None:
     check(tmp_path, function, image(2, 3, 40, 60))
 
 
+def test_axes_of_which_one_alone_fits_float32(tmp_path: Path) -> None:
+    """The factors are not those of the sizes: one axis has weights whose sums are above 2^24."""
+
+    def function(x: torch.Tensor) -> torch.Tensor:
+        antialiased = torch.ops.aten._upsample_bilinear2d_aa
+        return antialiased(x, (3, 3), True, 1.7, 0.9)
+
+    report = check(tmp_path, function, image(2, 3, 10, 20))
+    assert kinds(report) == ["resample_bytes"]
+
+
 def test_readers_are_computed_with_it(tmp_path: Path) -> None:
     def function(x: torch.Tensor) -> torch.Tensor:
         small = F.interpolate(x, size=(24, 24), mode="bilinear", antialias=True)

@@ -29,12 +29,15 @@ def sharpened(
     `others`: the arguments that are no tensors.
     """
     function = FUNCTIONS.get(op)
-    if POLYGAMMA.fullmatch(op):
+    poles = POLYGAMMA.fullmatch(op) is not None
+    if poles:
         (order,) = others
         function = partial(mp.polygamma, order)
     if function is None:
         return exact
     (x,), (result,) = tensors, exact
-    pairs = zip(x.flatten().tolist(), result.flatten().tolist(), strict=True)
-    values = [float(function(v)) if abs(r) < float("inf") else r for v, r in pairs]
+    pairs = list(zip(x.flatten().tolist(), result.flatten().tolist(), strict=True))
+    # Where it is infinite, eager's result is left as it is.
+    known = [not abs(r) < float("inf") or (poles and v <= 0 and v == int(v)) for v, r in pairs]
+    values = [r if k else float(function(v)) for k, (v, r) in zip(known, pairs, strict=True)]
     return [torch.tensor(values, dtype=torch.float64).reshape(result.shape)]
