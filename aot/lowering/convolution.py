@@ -104,7 +104,7 @@ def _forward(
             dilation=geometry.dilation,
             groups=geometry.groups,
             phases=phases if phases > 1 else None,
-            last=geometry.last,
+            last=True if geometry.last and geometry.groups > 1 else None,
         )
         out = builder.template(call, shape, dtype)
     if bias is None:

@@ -93,7 +93,8 @@ class Conv(TemplateCall):
         prepared: Roles of operands whose elements are rounded so in memory.
         parts: Groups are so many parts of the depth of one convolution, whose sums are added up.
         phases: Outputs are so many phases of a transposed convolution; None: of none.
-        last: Eager, whose library chooses by it, has channels innermost in memory.
+        last: True of groups whose channels are innermost in eager's memory: its library chooses by
+            that. None otherwise.
     """
 
     kind: ClassVar[str] = "conv"
@@ -108,7 +109,7 @@ class Conv(TemplateCall):
     prepared: tuple[str, ...] = ()
     parts: int | None = None
     phases: int | None = None
-    last: bool = False
+    last: bool | None = None
 
     @property
     def is_partial(self) -> bool:
@@ -181,7 +182,7 @@ class Conv(TemplateCall):
         phases, inputs = self.phases or 0, hints.value(self.w.axes[1].extent)
         pairs = inputs * hints.value(self.w.axes[0].extent) // self.groups
         few = self.groups > 1 and (inputs < _CHANNELS or pairs <= _PAIRS)
-        few |= self.groups > 1 and self.last and inputs > _LAST_CHANNELS
+        few |= bool(self.last) and inputs > _LAST_CHANNELS
         taps = hints.volume(self.w.axes[2:]) * phases
         if few or taps >= _TAPS or phases >= _PHASES:
             return False
