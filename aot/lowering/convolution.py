@@ -23,12 +23,16 @@ Ints = tuple[int, ...]
 
 @dataclass(frozen=True)
 class Geometry:
-    """How the kernel moves over x; one number for each spatial dimension."""
+    """How the kernel moves over x; one number for each spatial dimension.
+
+    `last`: x has its channels innermost in eager's memory.
+    """
 
     stride: Ints
     padding: Ints
     dilation: Ints
     groups: int
+    last: bool = False
 
 
 @REGISTRY.row("aten.convolution.default")
@@ -46,8 +50,13 @@ def convolution(
 ) -> Tensor:
     """Operator convolution: x (n, c, *spatial) or (c, *spatial), weight as its module holds it."""
     spatial = weight.rank - 2
+    eager = call.builder.graph.types[call.op.args[0].name]
     geometry = Geometry(
-        _spread(stride, spatial), _spread(padding, spatial), _spread(dilation, spatial), groups
+        _spread(stride, spatial),
+        _spread(padding, spatial),
+        _spread(dilation, spatial),
+        groups,
+        last=eager.strides[-1 - spatial] == 1,
     )
     lone = x.rank == spatial + 1
     if lone:
@@ -95,6 +104,7 @@ def _forward(
             dilation=geometry.dilation,
             groups=geometry.groups,
             phases=phases if phases > 1 else None,
+            last=True if geometry.last and geometry.groups > 1 else None,
         )
         out = builder.template(call, shape, dtype)
     if bias is None:

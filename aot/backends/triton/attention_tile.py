@@ -89,8 +89,8 @@ _FULL_WAVES = 0.9
 
 _BUSY_WAVES = 0.8
 """The same of single tiles; causal ones, longest first, fill it from one and a half waves on. Where
-all begin at once, the longest one decides, and takes less by groups: 0.61 (72 columns, 8192 keys,
-causal, 2 heads)."""
+all begin at once, and would be as few otherwise, the longest one decides, and takes less by groups:
+0.61 (72 columns, 8192 keys, causal, 2 heads)."""
 
 _EVEN_WAVES = 0.65
 """The same of large tiles of float32, without a causal mask."""
@@ -201,7 +201,8 @@ def in_groups(size: AttentionSize, gpu: Gpu) -> bool:
         return seen >= _SOONER * least
     programs = _programs(tile.rows, size)
     if size.causal:
-        alone = _least(gpu) <= programs <= gpu.multiprocessors
+        other = next(t for depth, t in _HALF.items() if size.depth <= depth)
+        alone = _least(gpu) <= programs <= gpu.multiprocessors and other.rows >= tile.rows
         return seen >= least and (alone or 2 * programs >= 3 * gpu.multiprocessors)
     return seen >= least and _filled(programs, gpu) >= _BUSY_WAVES
 

@@ -42,6 +42,10 @@ those of groups and of phases), with groups of fewer input channels or of so few
 or transposed with so many taps or phases, and 29 of the others, which nothing tells from their
 neighbours. Exact products of these 1166 cost little: memory takes the time, or eager more."""
 
+_LAST_CHANNELS = 64
+"""Input channels of a group up to which eager rounds groups whose channels are innermost: of 66
+random ones all 27 of up to 64, and none of the 39 of 78 and more."""
+
 _WORD = 4
 """Bytes that devices copy to shared memory at least without a wait."""
 
@@ -89,6 +93,8 @@ class Conv(TemplateCall):
         prepared: Roles of operands whose elements are rounded so in memory.
         parts: Groups are so many parts of the depth of one convolution, whose sums are added up.
         phases: Outputs are so many phases of a transposed convolution; None: of none.
+        last: True of groups whose channels are innermost in eager's memory: its library chooses by
+            that. None otherwise.
     """
 
     kind: ClassVar[str] = "conv"
@@ -103,6 +109,7 @@ class Conv(TemplateCall):
     prepared: tuple[str, ...] = ()
     parts: int | None = None
     phases: int | None = None
+    last: bool | None = None
 
     @property
     def is_partial(self) -> bool:
@@ -168,13 +175,14 @@ class Conv(TemplateCall):
         return np.concatenate(parts, axis=1)
 
     def is_rounded_by_eager(self, hints: Hints) -> bool:
-        """Not small ones, nor small groups, nor transposed ones of many taps or phases.
+        """Not small ones, small or some large groups, nor transposed ones of many taps or phases.
 
         cuDNN computes many of these in float32.
         """
         phases, inputs = self.phases or 0, hints.value(self.w.axes[1].extent)
         pairs = inputs * hints.value(self.w.axes[0].extent) // self.groups
         few = self.groups > 1 and (inputs < _CHANNELS or pairs <= _PAIRS)
+        few |= bool(self.last) and inputs > _LAST_CHANNELS
         taps = hints.volume(self.w.axes[2:]) * phases
         if few or taps >= _TAPS or phases >= _PHASES:
             return False

@@ -108,8 +108,10 @@ def test_causal_tiles_that_all_begin_at_once_are_computed_by_groups(rule):
     """The longest one decides; with more of them, those that begin later fill the device."""
     gpu = GPUS["sm_90"]
     for heads, groups in ((1, False), (2, True), (3, False), (4, True)):
-        few = replace(SIZE, heads=heads, queries=8192, keys=8192)
+        few = replace(SIZE, heads=heads, queries=8192, keys=8192, depth=72)
         assert in_groups(few, gpu) is groups
+    # Otherwise twice as many tiles of half the queries share multiprocessors.
+    assert not in_groups(replace(SIZE, heads=2, queries=8192, keys=8192), gpu)
 
 
 @pytest.mark.parametrize("arch", ("sm_80", "sm_100"))

@@ -101,11 +101,15 @@ def test_packing_takes_any_order_but_of_depthwise_inputs() -> None:
     assert conv(4, 4).misfit("x", packing, {"x": strides(*PLAIN)}) == ""
 
 
-def is_rounded(channels: int, side: int, groups: int = 1, phases: int | None = None) -> bool:
+def is_rounded(
+    channels: int, side: int, groups: int = 1, phases: int | None = None, *, last: bool | None = None
+) -> bool:
     """Whether eager is taken to round a convolution of as many outputs, 3 x 3."""
     x, w = view(1, channels, side, side), view(channels, channels // groups, 3, 3)
     out, ones = view(1, channels, side - 2, side - 2), (1, 1)
-    call = Conv("c", out, NO_ORIGIN, x, w, ones, (0, 0), ones, groups, "tf32", phases=phases)
+    call = Conv(
+        "c", out, NO_ORIGIN, x, w, ones, (0, 0), ones, groups, "tf32", phases=phases, last=last
+    )
     return call.is_rounded_by_eager(Hints({}))
 
 
@@ -115,6 +119,8 @@ def test_eager_rounds_neither_small_ones_nor_small_groups_nor_many_phases() -> N
     assert not is_rounded(64, 300, phases=27)
     assert is_rounded(128, 200, groups=2) and not is_rounded(128, 140, groups=2)
     assert not is_rounded(64, 300, groups=2)
+    assert is_rounded(160, 200, groups=2) and not is_rounded(160, 200, groups=2, last=True)
+    assert is_rounded(128, 200, groups=2, last=True) and is_rounded(160, 200)
 
 
 def before(call: Conv, kind: str = "temp", dtype: DType = FLOAT32, uses: int = 256) -> Split | None:
