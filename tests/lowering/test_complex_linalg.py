@@ -60,3 +60,20 @@ def test_errors_are_checked_by_the_operators_that_raise() -> None:
 def test_factors_of_systems_are_computed_only_where_they_are_read() -> None:
     made = templates(lowered(lambda a: torch.ops.aten._linalg_solve_ex(a, a)[1], A))
     assert "complex_lu" in {call.routine.name for call in made if isinstance(call, LibraryCall)}
+
+
+@pytest.mark.parametrize(
+    ("function", "a", "routine"),
+    [
+        (linalg.eigvals, A.real.contiguous(), "eigvals"),
+        (linalg.eigvals, A, "complex_eigvals"),
+        (lambda a: linalg.eig(a)[1], A, "complex_eig"),
+        (linalg.eigvalsh, torch.eye(17, dtype=torch.complex64), "complex_eigvalsh"),
+        (linalg.svdvals, torch.eye(17, dtype=torch.complex64), "complex_svdvals"),
+    ],
+)
+def test_values_alone_are_called_for_where_nobody_reads_vectors(
+    function: Callable[..., Any], a: torch.Tensor, routine: str
+) -> None:
+    (call,) = templates(lowered(function, a))
+    assert isinstance(call, LibraryCall) and call.routine.name == routine
