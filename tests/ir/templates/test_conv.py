@@ -102,7 +102,12 @@ def test_packing_takes_any_order_but_of_depthwise_inputs() -> None:
 
 
 def is_rounded(
-    channels: int, side: int, groups: int = 1, phases: int | None = None, *, last: bool | None = None
+    channels: int,
+    side: int,
+    groups: int = 1,
+    phases: int | None = None,
+    *,
+    last: bool | None = None,
 ) -> bool:
     """Whether eager is taken to round a convolution of as many outputs, 3 x 3."""
     x, w = view(1, channels, side, side), view(channels, channels // groups, 3, 3)
