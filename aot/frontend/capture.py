@@ -362,8 +362,10 @@ def capture_program(
 
 def _copied(program: ExportedProgram) -> ExportedProgram:
     """The same program with a graph of its own: the user's stays as it is. Weights are shared."""
-    own = copy(program)
-    own._graph_module = torch.fx.GraphModule(program.graph_module, deepcopy(program.graph))
+    own, graph = copy(program), deepcopy(program.graph)
+    for new, old in zip(graph.nodes, program.graph.nodes, strict=True):
+        new.name = old.name  # copies are called otherwise where that is a name of Python's: `input`
+    own._graph_module = torch.fx.GraphModule(program.graph_module, graph)
     own._graph_module.meta.update(program.graph_module.meta)
     own._graph_signature = deepcopy(program.graph_signature)
     own._constants = dict(program.constants)

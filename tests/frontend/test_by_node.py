@@ -144,3 +144,14 @@ def test_a_program_of_the_users_stays_as_it_is() -> None:
     captured = capture_program(program)
     assert str(program) == before != str(captured.program)
     torch.testing.assert_close(captured.program.module()(X), program.module()(X))
+
+
+def test_inputs_of_a_program_of_the_users_keep_their_names() -> None:
+    """One of nn.Sequential's is called `input`, which a copied graph would call otherwise."""
+    program = export(
+        torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Tanh()), (torch.ones(2, 4),)
+    )
+    captured = capture_program(program)
+    (given,) = captured.program.graph_signature.user_inputs
+    nodes = [node.name for node in captured.program.graph.nodes if node.op == "placeholder"]
+    assert given == "input" and given in nodes
