@@ -13,6 +13,7 @@ from aot.frontend.composites import EXPORTED
 from aot.frontend.gradients import GRADIENTS
 from aot.frontend.quantized import library_operators
 from aot.frontend.windows import WINDOWS
+from aot.ir.templates.real_forms import SQUARINGS
 from aot.lowering.families import rows
 
 TAKEN_APART = ("dist", "tril_indices", "triu_indices")
@@ -130,7 +131,7 @@ _TERMS = 16
 _NEAR = {torch.float32: 2.6, torch.complex64: 2.6}
 """Norms for which so many terms are exact; 0.75 for types of twice as many bits."""
 
-_DOUBLINGS = 24
+_DOUBLINGS = SQUARINGS
 
 
 _untyped: Any = torch
@@ -180,8 +181,7 @@ def _matrix_exp(a: torch.Tensor) -> torch.Tensor:
         found = sum(terms, torch.matmul(found, powers[4]))
     rows: Any = a.shape[-1]
     if a.requires_grad or not isinstance(rows, int) or rows <= _LARGE:
-        for k in range(_DOUBLINGS):
-            found = torch.where(halvings > k, torch.matmul(found, found), found)
+        found = _squared(found, halvings)
     else:
         found = torch.ops.aot.squared.default(found, halvings)
     return torch.where(size.isfinite() & (size <= near * 2.0**_DOUBLINGS), found, math.nan)

@@ -116,6 +116,11 @@ def _nothing(s: Sizes) -> Expr:
     return integer(0)
 
 
+def _single(matrices: Callable[[Sizes], MatrixSizes]) -> Workspace:
+    """Of what is always computed alone."""
+    return Workspace(None, matrices, _nothing)
+
+
 def _times(parts: int, *shapes: tuple[Expr, Expr]) -> MatrixSizes:
     """Matrices of real numbers, or of complex ones, which are two."""
     return tuple((parts * rows, columns) for rows, columns in shapes)
@@ -158,7 +163,7 @@ def _least_squares(parts: int) -> Workspace:
         turning, product = _turning(parts, longer, wider), (integer(2 * _DEPTH), n)
         return *_times(parts, *matrices), *turning, product
 
-    return Workspace(None, single, _nothing)
+    return _single(single)
 
 
 def _turned_back(parts: int, width: Expr, vectors: Expr) -> MatrixSizes:
@@ -218,18 +223,13 @@ def _columns(s: Sizes) -> Expr:
     return s.m * s.n
 
 
-def _single(matrices: Callable[[Sizes], MatrixSizes]) -> Workspace:
-    """Of what is always computed alone."""
-    return Workspace(None, matrices, _nothing)
-
-
 def _apart(*matrices: tuple[Callable[[Sizes], Expr], Callable[[Sizes], Expr]]) -> Workspace:
     """Of what is always computed alone: its matrices' rows and columns."""
 
     def single(s: Sizes) -> MatrixSizes:
         return tuple((rows(s), columns(s)) for rows, columns in matrices)
 
-    return Workspace(None, single, _nothing)
+    return _single(single)
 
 
 def _alone_routine(name: str, header: str, workspace: Workspace, *own: str) -> RoutineKernel:
@@ -250,10 +250,6 @@ def _both_parts(s: Sizes) -> Expr:
 
 def _numbers(s: Sizes) -> Expr:
     return 2 * s.r
-
-
-def _few(s: Sizes) -> Expr:
-    return integer(_VECTORS)
 
 
 def _eig(parts: int, vectors: bool) -> Workspace:
@@ -280,7 +276,7 @@ def _eig(parts: int, vectors: bool) -> Workspace:
     return _single(single)
 
 
-_MATRIX, _COMPLEX_MATRIX, _ROWS = (_n, _n), (_n, _both_parts), (_few, _n)
+_MATRIX, _COMPLEX_MATRIX = (_n, _n), (_n, _both_parts)
 _GENERAL: Mapping[tuple[str, str], RoutineKernel] = {
     ("linalg", "complex_qr"): _alone_routine("ComplexQr", "complex_qr", _single(_qr(2))),
     ("linalg", "complex_reflections"): _alone_routine(

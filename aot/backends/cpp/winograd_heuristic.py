@@ -69,11 +69,9 @@ def winograd_tile(shape: ConvShape, images: int, oh: int, ow: int) -> tuple[int,
     A tile's time is that of its products, or of reading the weights if that is longer, and of the
     transforms.
     """
-    kind = (shape.groups, shape.kernel, shape.stride[0], shape.dilation)
+    kind = (shape.groups, shape.kernel, shape.stride[0], shape.dilation, shape.padding[0])
     channels = shape.oc >= _LEAST_CHANNELS and shape.ic % PANEL == 0
-    if kind != (1, (1, 3, 3), 1, (1, 1, 1)) or shape.padding[0] or not channels:
-        return None
-    if not set(shape.stride) <= {1, 2}:
+    if kind != (1, (1, 3, 3), 1, (1, 1, 1), 0) or not set(shape.stride) <= {1, 2} or not channels:
         return None
     best: tuple[int, int] | None = None
     time = 9.0 * max(_READ, images * oh * ow)

@@ -347,28 +347,30 @@ _SIDES = ("a", "b")
 _PARTED, _PARTED_SIDES = ("a", "a_im"), ("a", "b", "a_im", "b_im")
 
 
-def _rows() -> Sequence[LibraryRoutine]:
-    row = partial(LibraryRoutine, LINALG)
-    on_sides = partial(row, flops=partial(_flops_of_sides, 8), roles=_SIDES)
+_row = partial(LibraryRoutine, LINALG)
+_row_on_sides = partial(_row, flops=partial(_flops_of_sides, 8), roles=_SIDES)
 
-    def of_complex(
-        name: str,
-        parts: PartsOf,
-        compute: Meaning,
-        times: int,
-        instead: Form | None = None,
-        roles: tuple[str, ...] = _PARTED,
-    ) -> LibraryRoutine:
-        meaning, flops = _of_complex(compute, roles), partial(_flops, times)
-        return row(f"complex_{name}", parts, meaning, flops, roles, instead=instead)
 
+def _complex_row(
+    name: str,
+    parts: PartsOf,
+    compute: Meaning,
+    times: int,
+    instead: Form | None = None,
+    roles: tuple[str, ...] = _PARTED,
+) -> LibraryRoutine:
+    meaning, flops = _of_complex(compute, roles), partial(_flops, times)
+    return _row(f"complex_{name}", parts, meaning, flops, roles, instead=instead)
+
+
+def _factors() -> Sequence[LibraryRoutine]:
     return (
-        of_complex("cholesky", _cholesky_parts, cholesky, 1, instead=real_forms.cholesky),
-        of_complex("lu", _lu_parts, lu, 2),
-        of_complex("inverse", _inverse_parts, inverse, 6, instead=real_forms.inverse),
-        of_complex("solve", _solve_parts, _solution, 3, real_forms.solve, _PARTED_SIDES),
-        of_complex("determinant", _complex_determinant_parts, _determinant, 2),
-        row(
+        _complex_row("cholesky", _cholesky_parts, cholesky, 1, instead=real_forms.cholesky),
+        _complex_row("lu", _lu_parts, lu, 2),
+        _complex_row("inverse", _inverse_parts, inverse, 6, instead=real_forms.inverse),
+        _complex_row("solve", _solve_parts, _solution, 3, real_forms.solve, _PARTED_SIDES),
+        _complex_row("determinant", _complex_determinant_parts, _determinant, 2),
+        _row(
             "complex_triangular",
             _complex_x_parts,
             _of_complex(triangular, _PARTED_SIDES),
@@ -377,44 +379,54 @@ def _rows() -> Sequence[LibraryRoutine]:
             options=frozenset({"upper", "unit"}),
             instead=real_forms.triangular,
         ),
-        row(
+        _row(
             "determinant",
             _determinant_parts,
             _determinant,
             partial(_flops, 1),
             instead=real_forms.determinant,
         ),
-        row("complex_qr", _qr_parts, _qr, partial(_flops, 4)),
-        on_sides("complex_reflections", _reflections_parts, _reflections, options=_BACK),
-        row("complex_eigh", _eigh_parts, _eigh, partial(_flops, 24)),
-        row(
+        _row("complex_qr", _qr_parts, _qr, partial(_flops, 4)),
+        _row_on_sides("complex_reflections", _reflections_parts, _reflections, options=_BACK),
+    )
+
+
+def _spectra() -> Sequence[LibraryRoutine]:
+    return (
+        _row("complex_eigh", _eigh_parts, _eigh, partial(_flops, 24)),
+        _row(
             "complex_eigvalsh",
             _values_parts,
             _eigvalsh,
             partial(_flops, 6),
             instead=real_forms.hermitian_values,
         ),
-        row("complex_svd", _svd_parts, _svd, partial(_flops, 48)),
-        row(
+        _row("complex_svd", _svd_parts, _svd, partial(_flops, 48)),
+        _row(
             "complex_svdvals",
             _values_parts,
             _svdvals,
             partial(_flops, 12),
             instead=real_forms.singular_values,
         ),
-        row("eig", _eig_parts, _real_eig, partial(_flops, 25)),
-        row("eigvals", _eigvals_parts, _real_eigvals, partial(_flops, 10)),
-        row("complex_eig", _eig_parts, _eig, partial(_flops, 50)),
-        row("complex_eigvals", _eigvals_parts, _eigvals, partial(_flops, 20)),
-        row("lstsq", _lstsq_parts, _lstsq, partial(_flops, 3), roles=_SIDES),
-        row(
+        _row("eig", _eig_parts, _real_eig, partial(_flops, 25)),
+        _row("eigvals", _eigvals_parts, _real_eigvals, partial(_flops, 10)),
+        _row("complex_eig", _eig_parts, _eig, partial(_flops, 50)),
+        _row("complex_eigvals", _eigvals_parts, _eigvals, partial(_flops, 20)),
+    )
+
+
+def _systems_and_powers() -> Sequence[LibraryRoutine]:
+    return (
+        _row("lstsq", _lstsq_parts, _lstsq, partial(_flops, 3), roles=_SIDES),
+        _row(
             "complex_lstsq",
             _complex_lstsq_parts,
             _complex_lstsq,
             partial(_flops, 6),
             roles=_SIDES,
         ),
-        row(
+        _row(
             "squared",
             _square_parts,
             _squared,
@@ -422,7 +434,7 @@ def _rows() -> Sequence[LibraryRoutine]:
             roles=_SIDES,
             instead=real_forms.squared,
         ),
-        row(
+        _row(
             "complex_squared",
             _complex_square_parts,
             _complex_squared,
@@ -430,14 +442,18 @@ def _rows() -> Sequence[LibraryRoutine]:
             roles=_SIDES,
             instead=real_forms.squared,
         ),
-        row("ldl", _ldl_parts, _ldl, partial(_flops, 1), options=_HERMITIAN),
-        row(
+        _row("ldl", _ldl_parts, _ldl, partial(_flops, 1), options=_HERMITIAN),
+        _row(
             "complex_ldl", _complex_ldl_parts, _complex_ldl, partial(_flops, 2), options=_HERMITIAN
         ),
-        on_sides("ldl_solve", _x_parts, _ldl_solve, options=_HERMITIAN),
-        on_sides("complex_ldl_solve", _complex_x_parts, _complex_ldl_solve, options=_HERMITIAN),
+        _row_on_sides("ldl_solve", _x_parts, _ldl_solve, options=_HERMITIAN),
+        _row_on_sides(
+            "complex_ldl_solve", _complex_x_parts, _complex_ldl_solve, options=_HERMITIAN
+        ),
     )
 
 
-GENERAL_ROUTINES: Mapping[str, LibraryRoutine] = {row.name: row for row in _rows()}
+GENERAL_ROUTINES: Mapping[str, LibraryRoutine] = {
+    row.name: row for row in (*_factors(), *_spectra(), *_systems_and_powers())
+}
 """By their names."""
