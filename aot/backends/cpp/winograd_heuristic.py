@@ -9,7 +9,6 @@ from aot.backends.cpp.conv_heuristic import ConvShape
 from aot.backends.cpp.gemm_heuristic import PANEL
 from aot.backends.cpp.packing import FILTERS
 
-_POINTER_BYTES = 8
 # What the transforms of an element cost along a line, by its stride, in products of a vector's lane
 # (most inputs of stride 2 stay what they are), and from how many rows of products on these take
 # longer than reading the weight from memory.
@@ -51,10 +50,9 @@ class WinogradBlocking:
     def scratch_bytes(self) -> int:
         """Bytes of scratch: the twin of `winograd_scratch` in aot/tmpl/winograd.h."""
         tiles, ld = self.rows * self.columns, self.nb + PANEL
-        table = -(-self.matrices * tiles * _POINTER_BYTES // 64) * 64
         matrices = tiles * self.shape.ic + PANEL + tiles * ld + PANEL
         outputs = prod(self.tile) * self.columns * ld
-        return table + (self.matrices * matrices + outputs + self.shape.ic) * 4
+        return (self.matrices * matrices + outputs + self.shape.ic) * 4
 
     def work(self, images: int, oh: int, ow: int) -> int:
         """Work units of a launch: blocks of tiles times runs of channels."""

@@ -93,6 +93,7 @@ struct FirstLanes {
 template <class T, class E>
 struct RowsOfB {
   static constexpr bool kPacked = false;
+  static constexpr int kFetched = 3;  // where to, as __builtin_prefetch counts levels
   const E* b;
   int64_t row;
   int64_t first = 0;  // vector
@@ -105,6 +106,7 @@ struct RowsOfB {
 template <class T>
 struct PanelsOfB {
   static constexpr bool kPacked = true;
+  static constexpr int kFetched = 3;
   const T* b;
   int64_t panel;
   int64_t first = 0;
@@ -115,6 +117,12 @@ struct PanelsOfB {
   }
   AOT_INLINE int64_t step() const { return kPanel; }
   AOT_INLINE PanelsOfB from(int64_t k) const { return {b + k * kPanel, panel, first}; }
+};
+
+// The same where what is fetched is more than L1 holds.
+template <class T>
+struct FarPanelsOfB : PanelsOfB<T> {
+  static constexpr int kFetched = 2;
 };
 
 template <class T, class Source>
@@ -180,7 +188,7 @@ __attribute__((noinline)) void direct_kernel(const DirectArgs<T, Source>& d) {
       }
       AOT_UNROLL for (int i = 0; i < kBases; ++i) a[i] += col;
       b += step;
-      __builtin_prefetch(next, 0, 3);
+      __builtin_prefetch(next, 0, Source::kFetched);
       next += line;
     };
     const int64_t stop = min64(depth, k + kChain);

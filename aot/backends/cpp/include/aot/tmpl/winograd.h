@@ -27,7 +27,7 @@
 #ifndef AOT_TMPL_WINOGRAD_H_
 #define AOT_TMPL_WINOGRAD_H_
 
-#include "aot/tmpl/gemm.h"
+#include "aot/tmpl/direct.h"
 
 namespace aot::tmpl {
 
@@ -43,7 +43,6 @@ struct WinogradConfig {
   static constexpr int64_t DOWN = -1;    // tiles of all images down, of one across, or -1:
   static constexpr int64_t ACROSS = -1;  // they follow from the arguments
   static constexpr int64_t NB = 64;      // channels of a unit, a multiple of 16
-  static constexpr int64_t KB = 512;     // K of a chunk: its panels stay in L2
 };
 
 template <class Cfg>
@@ -192,7 +191,6 @@ struct WinogradShape {
   static constexpr int64_t kInput = kTiles * Cfg::IC + kPanel;
   static constexpr int64_t kProduct = kTiles * kLd + kPanel;
   static constexpr int64_t kOutput = Cfg::TH * Cfg::TW * Cfg::COLS * kLd;
-  static constexpr int64_t kTable = round_up(kCount * kTiles * int64_t(sizeof(T*)), 64);
   static constexpr int64_t kPanelStride = Cfg::IC * kPanel;
   static constexpr int64_t kPlane = ceil_div(Cfg::OC, kPanel) * kPanelStride;
   // Where the matrix of a product begins.
@@ -207,37 +205,41 @@ struct WinogradShape {
 template <class Cfg>
 constexpr int64_t winograd_scratch() {
   using S = detail::WinogradShape<Cfg>;
-  return S::kTable + (S::kCount * (S::kInput + S::kProduct) + S::kOutput + Cfg::IC) *
-                         int64_t(sizeof(typename Cfg::A));
+  return (S::kCount * (S::kInput + S::kProduct) + S::kOutput + Cfg::IC) *
+         int64_t(sizeof(typename Cfg::A));
 }
 
 namespace detail {
-
-// One of the matrices of W; behind its last panel comes the first of the next.
-template <class T>
-struct WinogradB {
-  const T* b;
-  int64_t panel_stride;
-  const T* after;
-  AOT_INLINE Panels<T> view(int64_t j, int np, int64_t count, int64_t k, int64_t) const {
-    const T* at = b + j * panel_stride + k * kPanel;
-    return {at, panel_stride, kPanel, j + np < count ? at + np * panel_stride : after};
-  }
-};
 
 // The sizes of the first pieces and of the last, of `count` in pieces of `most`.
 constexpr int64_t first_piece(int64_t count, int64_t most) { return min64(count, most); }
 constexpr int64_t last_piece(int64_t count, int64_t most) { return (count - 1) % most + 1; }
 
-// The heights of strips of all blocks of tiles.
+// How a block's products are cut. Where its sizes are not constants: pairs of vectors by as many
+// rows as fit.
 template <class Cfg, class T>
-constexpr Heights winograd_heights() {
-  if (Cfg::DOWN <= 0 || Cfg::ACROSS <= 0) return kAllHeights;
-  Heights found = 0;
-  for (int i = 0; i < 4; ++i) {
+constexpr DirectShape winograd_shape(int64_t tiles, int64_t columns) {
+  if (Cfg::DOWN > 0 && Cfg::ACROSS > 0) return direct_shape<T>(tiles, columns, Cfg::IC);
+  return {min64(kMostDirectRows, (kVectorRegisters - 3) / 2), 2, 0};
+}
+
+// The pieces that all blocks are cut into.
+template <class Cfg, class T>
+constexpr DirectCuts winograd_cuts() {
+  if (Cfg::DOWN <= 0 || Cfg::ACROSS <= 0) {
+    const DirectShape shape = winograd_shape<Cfg, T>(1, 1);
+    return {(uint32_t{2} << shape.rows) - 2, (uint32_t{2} << shape.vectors) - 2};
+  }
+  DirectCuts found{0, 0};
+  for (int i = 0; i < 8; ++i) {
     const auto down = i % 2 == 0 ? first_piece : last_piece;
-    const auto across = i / 2 == 0 ? first_piece : last_piece;
-    found |= Strips<T>(down(Cfg::DOWN, Cfg::ROWS) * across(Cfg::ACROSS, Cfg::COLS)).heights();
+    const auto across = i / 2 % 2 == 0 ? first_piece : last_piece;
+    const auto columns = i / 4 == 0 ? first_piece : last_piece;
+    const int64_t tiles = down(Cfg::DOWN, Cfg::ROWS) * across(Cfg::ACROSS, Cfg::COLS);
+    const int64_t vectors = ceil_div(columns(Cfg::OC, Cfg::NB), kPanel) * Simd<T>::kPerPanel;
+    const DirectShape shape = winograd_shape<Cfg, T>(tiles, vectors * Simd<T>::kLanes);
+    found.rows |= sizes_of(Pieces(tiles, shape.rows));
+    found.vectors |= sizes_of(Pieces(vectors, shape.vectors));
   }
   return found;
 }
@@ -250,15 +252,15 @@ struct WinogradRun {
   using V = typename L::V;
   using Down = typename S::Down;
   using Across = typename S::Across;
-  static constexpr Heights kHeights = winograd_heights<Cfg, T>();
+  using Source = FarPanelsOfB<T>;
+  static constexpr DirectCuts kCuts = winograd_cuts<Cfg, T>();
 
   const WinogradArgs<Cfg>& p;
   const Epi& epi;
-  const T** table;  // [kCount][kTiles]
-  T* inputs;        // [kCount][kTiles][IC]
-  T* products;      // [kCount][kTiles][kLd]
-  T* outputs;       // [TH][TW * COLS][kLd]
-  T* zeros;         // [IC]
+  T* inputs;    // [kCount][kTiles][IC]
+  T* products;  // [kCount][kTiles][kLd]
+  T* outputs;   // [TH][TW * COLS][kLd]
+  T* zeros;     // [IC]
   const int64_t down, across;
 
   // Tiles [q0, q1) down, counted through all images, and [c0, c1) across.
@@ -269,17 +271,11 @@ struct WinogradRun {
 
   WinogradRun(const WinogradArgs<Cfg>& args, void* scratch, const Epi& e)
       : p(args), epi(e), down(ceil_div(args.oh, Cfg::TH)), across(ceil_div(args.ow, Cfg::TW)) {
-    table = static_cast<const T**>(scratch);
-    inputs = reinterpret_cast<T*>(static_cast<char*>(scratch) + S::kTable);
+    inputs = static_cast<T*>(scratch);
     products = inputs + S::kCount * S::kInput;
     outputs = products + S::kCount * S::kProduct;
     zeros = outputs + S::kOutput;
     zero_row(zeros, Cfg::IC);
-    for (int64_t e = 0; e < S::kCount; ++e) {
-      for (int64_t t = 0; t < S::kTiles; ++t) {
-        table[e * S::kTiles + t] = inputs + e * S::kInput + t * Cfg::IC;
-      }
-    }
   }
 
   // Channels of the input at a place of an image, zeros outside of it.
@@ -319,17 +315,37 @@ struct WinogradRun {
     }
   }
 
+  // One product for all tiles of the block, by so many panels of W from `w` on. Meanwhile as many
+  // panels of `next` are fetched, a part by each call.
+  AOT_INLINE void product(int64_t e, int64_t tiles, int64_t panels, const T* w,
+                          const T* next) const {
+    const int64_t vectors = panels * L::kPerPanel;
+    const DirectShape shape = winograd_shape<Cfg, T>(tiles, vectors * L::kLanes);
+    const Pieces strips(tiles, shape.rows), groups(vectors, shape.vectors);
+    const int64_t part = panels * S::kPanelStride / (strips.count * groups.count);
+    DirectArgs<T, Source> args{nullptr, Cfg::IC, 1, {}, Cfg::IC, nullptr, S::kLd, 0, false};
+    args.line = ceil_div(part, Cfg::IC) * int64_t(sizeof(T));
+    for (int64_t g = 0; g < groups.count; ++g) {
+      args.b = Source{{w, S::kPanelStride, groups.begin(g)}};
+      for (int64_t s = 0; s < strips.count; ++s, next += part) {
+        args.a = inputs + e * S::kInput + strips.begin(s) * Cfg::IC;
+        args.c =
+            products + e * S::kProduct + strips.begin(s) * S::kLd + groups.begin(g) * L::kLanes;
+        args.next = reinterpret_cast<const char*>(next);
+        kDirectTable<T, Source, kCuts.rows, kCuts.vectors>.fn[strips.size(s)][groups.size(g)](args);
+      }
+    }
+  }
+
   // Channels [n0, n1) of the transformed block: the matmuls, then A' m A of each tile.
   void multiply(const Block& b, int64_t n0, int64_t n1) const {
     const int64_t tiles = (b.q1 - b.q0) * b.columns(), panels = ceil_div(n1 - n0, kPanel);
     const T* w = p.w + n0 / kPanel * S::kPanelStride;
     for (int64_t e = 0; e < S::kCount; ++e) {
-      const T* const next = w + S::matrix(e + 1 < S::kCount ? e + 1 : 0);
-      const WinogradB<T> source{w + S::matrix(e), S::kPanelStride, next};
-      block_by_panels<MultiplyAdd<T>, Cfg::KB, kHeights>(
-          BlockArgs<T, WinogradB<T>>{table + e * S::kTiles, 0, tiles, 1, Cfg::IC, source, panels,
-                                     products + e * S::kProduct, S::kLd},
-          RowsInPlace());
+      // Behind the last matrix the channels to come follow in the first.
+      const T* const next =
+          e + 1 < S::kCount ? w + S::matrix(e + 1) : w + S::matrix(0) + panels * S::kPanelStride;
+      product(e, tiles, panels, w + S::matrix(e), next);
     }
     for (int64_t q = b.q0; q < b.q1; ++q) {
       const int64_t first = (q - b.q0) * b.columns();
