@@ -60,7 +60,8 @@ class StageEmitter:
 
     `bounds`: ranges of the axes that do not run over their extent. `alignment`: what the vector
     loop's variable is a multiple of; None: of the lanes, as when it starts at 0. `shares`: by which
-    a worker does some of the points only.
+    a worker does some of the points only. `within`: the axis that runs within the vector loop, so
+    that what does not depend on it has its vector once.
     """
 
     def __init__(
@@ -71,6 +72,7 @@ class StageEmitter:
         bounds: Mapping[Axis, Bounds],
         alignment: int | None = None,
         shares: Shares | None = None,
+        within: Axis | None = None,
     ) -> None:
         self._body = body
         self._shares = shares
@@ -85,6 +87,7 @@ class StageEmitter:
         inside = [a for a in stage.order if a.symbol in reduced and a != vector]
         if vector is not None:
             (inside if vector.symbol in reduced else kept).append(vector)
+        kept.sort(key=lambda axis: axis == within)
         self._across = vector is not None and vector.symbol in reduced
         self._kept: Sequence[Axis] = kept
         self._loops: Sequence[Axis] = [*kept, *inside]

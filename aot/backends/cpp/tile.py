@@ -15,7 +15,7 @@ from aot.ir.dtypes import DType
 from aot.ir.kernels import Stage, TemplateKernel
 from aot.ir.nests import Axis, Buffer, LoopNest, Store
 from aot.ir.rewrite import simplify_indices, substitute_axes, with_roots
-from aot.ir.scalar import Access, Node, load, mask_of, rebuild, substitute_index, with_args
+from aot.ir.scalar import Access, Node, load, mask_of, rebuild, postorder, substitute_index, with_args
 from aot.ir.templates.base import TemplateCall
 from aot.symbolic import (
     Expr,
@@ -32,6 +32,8 @@ from aot.symbolic import (
 ROW, COLUMN, LEADING = var("tile_row"), var("tile_column"), var("tile_ld")
 TILE = "tile"
 _PANEL = 16
+# Rows of an epilogue that share what is each column's own: as many as the highest strips have.
+_ROWS_AT_ONCE = 14
 
 
 @dataclass(frozen=True)
@@ -324,4 +326,22 @@ def emit_epilogue(
         element = f"{const}{pointer_type(dtype)}"
         corner = "n0 * ld - m0" if space.turned else "m0 * ld - n0"
         body.writer.line(f"{element}* const tile_origin = tile - {corner};")
-        StageEmitter(body, stage, width, bounds, alignment).emit()
+        if space.turned or space.cut is not None or not _differs_by_column(nests, space):
+            StageEmitter(body, stage, width, bounds, alignment).emit()
+            return
+        bounds[space.rows] = Bounds("first", "last", (1,))
+        with body.scope(f"for (int64_t first = m0; first < m1; first += {_ROWS_AT_ONCE})"):
+            body.writer.line(f"const int64_t last = aot::imin(m1, first + {_ROWS_AT_ONCE});")
+            StageEmitter(body, stage, width, bounds, alignment, within=space.rows).emit()
+
+
+def _differs_by_column(nests: Sequence[LoopNest], space: TileSpace) -> bool:
+    """Whether an epilogue reads what is each column's own and the same in every row, and not also
+    what is each row's own: then it takes some rows of a column's vector after each other.
+    """
+    reads = [n for nest in nests for n in postorder(nest.roots) if n.op == "load"]
+    own = [{s for e in n.attr.index for s in e.free_symbols} for n in reads if isinstance(n.attr, Access)]
+    row, column = space.rows.symbol, space.columns.symbol
+    return any(column in s and row not in s for s in own) and not any(
+        row in s and column not in s for s in own
+    )
