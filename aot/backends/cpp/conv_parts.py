@@ -13,7 +13,7 @@ from aot.backends.cpp.tile import TileSpace
 from aot.ir.dtypes import DType
 from aot.ir.kernels import TemplateKernel
 from aot.ir.nests import View
-from aot.symbolic import Expr, integer
+from aot.symbolic import Expr, integer, is_int
 
 Triple = tuple[Expr, Expr, Expr]
 
@@ -60,6 +60,31 @@ class Convolution:
     def text(self, expr: Expr) -> str:
         """A size or offset in C++."""
         return index_text(expr, self.context.names)
+
+
+_EVEN_PIXELS = 28
+"""Two strips of what takes pixels that lie evenly: fewer would not share what they fetch."""
+
+
+def is_even(c: Convolution) -> bool:
+    """Whether pixels, a known number, lie evenly, each a row of channels that are neighbours."""
+    q = c.shape
+    plain = q.kernel == q.stride == (1, 1, 1) and q.padding == (0, 0, 0)
+    if not (
+        plain
+        and is_int(c.pixels)
+        and c.pixels >= _EVEN_PIXELS
+        and c.dtype.compute == c.dtype == c.w_dtype
+    ):
+        return False
+    step = c.x_steps[2]
+    for stride, extent in zip(
+        (*reversed(c.x_steps), c.x.strides[0]), (*reversed(c.out), c.images), strict=True
+    ):
+        if not (is_int(extent, 1) or stride == step):
+            return False
+        step = (step * extent).expand()
+    return c.x.strides[1] == 1
 
 
 @dataclass(frozen=True)

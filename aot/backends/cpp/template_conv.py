@@ -20,7 +20,7 @@ from aot.backends.cpp.conv_heuristic import (
     planes_blocking,
     turned_planes,
 )
-from aot.backends.cpp.conv_parts import Convolution, Made, triple
+from aot.backends.cpp.conv_parts import Convolution, Made, is_even, triple
 from aot.backends.cpp.conv_product import image_product, is_image_product
 from aot.backends.cpp.gemm_heuristic import PANEL
 from aot.backends.cpp.kernel import (
@@ -547,6 +547,7 @@ def _general(body: Body, c: Convolution, graph: KernelGraph) -> Made:
         f"  using B = {template_type(stored)};",
         f"  static constexpr bool PATCH = {'true' if blocking.patch else 'false'};",
         *["  static constexpr bool TURNED = true;"] * blocking.turned,
+        *["  static constexpr bool EVEN = true;"] * (known and is_even(c)),
         *[f"  static constexpr int64_t SPREAD = {c.spread};"] * (c.spread > 1),
         *["  static constexpr bool PIECES = true;"] * (pieces is not None),
         *["  static constexpr bool GATHERED = true;"] * blocking.gathered,

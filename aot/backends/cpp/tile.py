@@ -15,7 +15,16 @@ from aot.ir.dtypes import DType
 from aot.ir.kernels import Stage, TemplateKernel
 from aot.ir.nests import Axis, Buffer, LoopNest, Store
 from aot.ir.rewrite import simplify_indices, substitute_axes, with_roots
-from aot.ir.scalar import Access, Node, load, mask_of, rebuild, postorder, substitute_index, with_args
+from aot.ir.scalar import (
+    Access,
+    Node,
+    load,
+    mask_of,
+    postorder,
+    rebuild,
+    substitute_index,
+    with_args,
+)
 from aot.ir.templates.base import TemplateCall
 from aot.symbolic import (
     Expr,
@@ -336,11 +345,16 @@ def emit_epilogue(
 
 
 def _differs_by_column(nests: Sequence[LoopNest], space: TileSpace) -> bool:
-    """Whether an epilogue reads what is each column's own and the same in every row, and not also
-    what is each row's own: then it takes some rows of a column's vector after each other.
+    """Whether what an epilogue reads is a column's own, the same in all rows, and never a row's.
+
+    Then some rows of a vector of columns follow each other, and that is read once for them.
     """
     reads = [n for nest in nests for n in postorder(nest.roots) if n.op == "load"]
-    own = [{s for e in n.attr.index for s in e.free_symbols} for n in reads if isinstance(n.attr, Access)]
+    own = [
+        {s for e in n.attr.index for s in e.free_symbols}
+        for n in reads
+        if isinstance(n.attr, Access)
+    ]
     row, column = space.rows.symbol, space.columns.symbol
     return any(column in s and row not in s for s in own) and not any(
         row in s and column not in s for s in own

@@ -63,8 +63,7 @@ class Toolchain:
         """Flags that choose an ISA level such as "x86-64-v3"."""
         if self.family == "zig":
             return ("-target", "x86_64-linux-gnu.2.17", f"-mcpu={arch.replace('-', '_', 2)}")
-        aligned = ("-falign-loops=64",) if arch == "x86-64-v4" else ()
-        return (f"-march={arch}", "-mtune=generic", *aligned)
+        return (f"-march={arch}", "-mtune=generic")
 
     def compile_flags(self, arch: str) -> tuple[str, ...]:
         """Flags for one translation unit."""

@@ -142,6 +142,7 @@ struct ConvRun {
 
   AOT_INLINE void block(int64_t g, int64_t m0, int64_t m1, int64_t n0, int64_t n1,
                         int64_t patch_row) const {
+    if constexpr (Cfg::EVEN) return even(g, m0, m1, n0, n1);
     if (gathers) {  // rows point nowhere
     } else if constexpr (!Cfg::PATCH && kPointwise) {
       pixel_pointers(g, m0, m1, table);
@@ -380,14 +381,53 @@ struct ConvRun {
     return done;
   }
 
+  // Many pixels per unit of W mean that it is warm, where it is one chunk: strips are finished one
+  // by one.
+  AOT_INLINE bool by_strips(int64_t k) const {
+    return k <= Cfg::KB && p.n * p.od * p.oh * p.ow > 4 * Cfg::MC;
+  }
+  AOT_INLINE const char* result(int64_t m, int64_t c) const {
+    if (p.out == nullptr) return nullptr;
+    return static_cast<const char*>(p.out) + m * p.out_row + c * p.out_column;
+  }
+
+  // The rectangle of pixels that lie evenly.
+  static constexpr DirectShape kEvenShape = direct_shape<T>(Cfg::MC, Cfg::NC, S::kK);
+  static constexpr DirectCuts kEvenCuts =
+      even_cuts<T>(kEvenShape, max64(Cfg::PIXELS, 1), Cfg::MB, Cfg::MC);
+  AOT_INLINE void even(int64_t g, int64_t m0, int64_t m1, int64_t n0, int64_t n1) const {
+    for (int64_t nc = n0; nc < n1; nc += Cfg::NC) {
+      const int64_t ne = min64(nc + Cfg::NC, n1), panels = ceil_div(ne - nc, kPanel);
+      const int64_t c0 = g * Cfg::OC + nc, c1 = g * Cfg::OC + ne;
+      const T* const w = p.w + (g * ceil_div(Cfg::OC, kPanel) + nc / kPanel) * kPanelStride;
+      const EvenBlock<T> block{p.x + m0 * p.sw + g * Cfg::IC,
+                               p.sw,
+                               m1 - m0,
+                               S::kK,
+                               PackedB<T>{w, kPanelStride},
+                               panels,
+                               tile,
+                               S::kLd,
+                               result(m0, c0),
+                               p.out_row,
+                               p.out_column * kPanel};
+      if (by_strips(S::kK)) {
+        even_by_strips<kEvenCuts.rows, kEvenCuts.vectors>(
+            block, kEvenShape,
+            [&](int64_t i0, int64_t i1) { epi(0, m0 + i0, m0 + i1, c0, c1, tile, S::kLd); });
+      } else {
+        even_by_panels<kEvenCuts.rows, kEvenCuts.vectors>(block, kEvenShape, Cfg::KB,
+                                                          w + panels * kPanelStride);
+        epi(0, m0, m1, c0, c1, tile, S::kLd);
+      }
+    }
+  }
+
   // Pixels from m0 on times columns of W from channel c0 on, that are read in place; `kc` k's a
   // tap, as Op counts them. Calls part(i0, i1) with rows of the tile as they are finished.
   template <class Op, class Part>
   AOT_INLINE void multiply(int64_t m0, int64_t c0, int64_t pixels, int64_t kc, const PackedB<T>& w,
                            int64_t columns, const Part& part) const {
-    const char* const out =
-        p.out == nullptr ? nullptr
-                         : static_cast<const char*>(p.out) + m0 * p.out_row + c0 * p.out_column;
     const BlockArgs<T, PackedB<T>> args{table,
                                         S::kTableRows,
                                         pixels,
@@ -399,11 +439,10 @@ struct ConvRun {
                                         S::kLd,
                                         half_last(columns),
                                         !Cfg::TURNED,
-                                        out,
+                                        result(m0, c0),
                                         p.out_row,
                                         p.out_column * kPanel};
-    if (S::kTaps * kc <= Cfg::KB && p.n * p.od * p.oh * p.ow > 4 * Cfg::MC) {
-      // Many pixels per unit of W mean that it is warm: finish strip by strip.
+    if (by_strips(S::kTaps * kc)) {
       block_by_strips<Op, kHeights>(args, part);
     } else {
       block_by_panels<Op, Cfg::KB, kHeights>(args, RowsInPlace());

@@ -3,7 +3,7 @@
 #define AOT_TMPL_CONV_CALL_H_
 
 #include "aot/tmpl/bf16.h"
-#include "aot/tmpl/gemm.h"
+#include "aot/tmpl/even.h"
 #include "aot/tmpl/pieces.h"
 
 namespace aot::tmpl {
@@ -26,6 +26,9 @@ struct ConvConfig {
   static constexpr int64_t KB = 256;  // chunk of K
   static constexpr int64_t ROWS = 1;  // with PATCH: the most output rows of a block
   static constexpr bool PATCH = false;
+  // Pixels lie evenly, PIXELS of them with all the channels that a result takes: a kernel of one
+  // position without padding or strides over an input without gaps. Without PATCH and TURNED.
+  static constexpr bool EVEN = false;
   static constexpr bool TURNED = false;
   static constexpr int64_t SPREAD = 1;   // with TURNED, 2 or 4: see above
   static constexpr bool SHARED = false;  // micro-kernels of all heights are those of SharedTables

@@ -27,7 +27,7 @@
 #ifndef AOT_TMPL_WINOGRAD_H_
 #define AOT_TMPL_WINOGRAD_H_
 
-#include "aot/tmpl/direct.h"
+#include "aot/tmpl/even.h"
 
 namespace aot::tmpl {
 
@@ -252,7 +252,6 @@ struct WinogradRun {
   using V = typename L::V;
   using Down = typename S::Down;
   using Across = typename S::Across;
-  using Source = FarPanelsOfB<T>;
   static constexpr DirectCuts kCuts = winograd_cuts<Cfg, T>();
 
   const WinogradArgs<Cfg>& p;
@@ -315,37 +314,24 @@ struct WinogradRun {
     }
   }
 
-  // One product for all tiles of the block, by so many panels of W from `w` on. Meanwhile as many
-  // panels of `next` are fetched, a part by each call.
-  AOT_INLINE void product(int64_t e, int64_t tiles, int64_t panels, const T* w,
-                          const T* next) const {
-    const int64_t vectors = panels * L::kPerPanel;
-    const DirectShape shape = winograd_shape<Cfg, T>(tiles, vectors * L::kLanes);
-    const Pieces strips(tiles, shape.rows), groups(vectors, shape.vectors);
-    const int64_t part = panels * S::kPanelStride / (strips.count * groups.count);
-    DirectArgs<T, Source> args{nullptr, Cfg::IC, 1, {}, Cfg::IC, nullptr, S::kLd, 0, false};
-    args.line = ceil_div(part, Cfg::IC) * int64_t(sizeof(T));
-    for (int64_t g = 0; g < groups.count; ++g) {
-      args.b = Source{{w, S::kPanelStride, groups.begin(g)}};
-      for (int64_t s = 0; s < strips.count; ++s, next += part) {
-        args.a = inputs + e * S::kInput + strips.begin(s) * Cfg::IC;
-        args.c =
-            products + e * S::kProduct + strips.begin(s) * S::kLd + groups.begin(g) * L::kLanes;
-        args.next = reinterpret_cast<const char*>(next);
-        kDirectTable<T, Source, kCuts.rows, kCuts.vectors>.fn[strips.size(s)][groups.size(g)](args);
-      }
-    }
-  }
-
   // Channels [n0, n1) of the transformed block: the matmuls, then A' m A of each tile.
   void multiply(const Block& b, int64_t n0, int64_t n1) const {
     const int64_t tiles = (b.q1 - b.q0) * b.columns(), panels = ceil_div(n1 - n0, kPanel);
     const T* w = p.w + n0 / kPanel * S::kPanelStride;
+    const DirectShape shape = winograd_shape<Cfg, T>(tiles, panels * kPanel);
     for (int64_t e = 0; e < S::kCount; ++e) {
       // Behind the last matrix the channels to come follow in the first.
       const T* const next =
           e + 1 < S::kCount ? w + S::matrix(e + 1) : w + S::matrix(0) + panels * S::kPanelStride;
-      product(e, tiles, panels, w + S::matrix(e), next);
+      const EvenBlock<T> block{inputs + e * S::kInput,
+                               Cfg::IC,
+                               tiles,
+                               Cfg::IC,
+                               PackedB<T>{w + S::matrix(e), S::kPanelStride},
+                               panels,
+                               products + e * S::kProduct,
+                               S::kLd};
+      even_by_panels<kCuts.rows, kCuts.vectors>(block, shape, Cfg::IC, next);
     }
     for (int64_t q = b.q0; q < b.q1; ++q) {
       const int64_t first = (q - b.q0) * b.columns();
