@@ -50,6 +50,8 @@ _WASTE_OF_TILES = 4.2
 _LEAST_RUN = 8
 PLANE_COLUMNS = 8
 """Of outputs at least, for vectors along them to be better than vectors along channels."""
+# Two strips of the highest: fewer pixels that lie evenly would not share what their strips fetch.
+_EVEN_PIXELS = 28
 # A strip of rows over all of K stays in L1 up to this K, and the weights of a block in L2.
 _WHOLE_K = 640
 _WHOLE_WEIGHT = 512 * 1024
@@ -76,6 +78,7 @@ class ConvBlocking:
     a thread of their own. `pairs`: input and weight are bfloat16, multiplied in pairs.
     `turned`: the epilogue gets tiles whose pixels are contiguous. `pieces`: tiles of bfloat16
     multiply where there are some. `gathered`: pixels' taps are copied side by side for tiles.
+    `even`: pixels are read as rows that lie evenly.
     """
 
     shape: ConvShape
@@ -93,6 +96,7 @@ class ConvBlocking:
     turned: bool = False
     pieces: Pieces | None = None
     gathered: bool = False
+    even: bool = False
 
     def work(self, pixels: int) -> int:
         """Work units of a launch: groups * ceil(oc / nb) * ceil(pixels / mb)."""
@@ -163,6 +167,7 @@ def conv_blocking(
     turned: bool = False,
     floats: bool = False,
     plane: int = 0,
+    even: bool = False,
 ) -> ConvBlocking:
     """Chooses the blocking of a convolution.
 
@@ -171,7 +176,8 @@ def conv_blocking(
     are as in `matmul_blocking`; `pairs`: both operands are bfloat16;
     `turned`: the output's pixels are contiguous, and its channels are not; `floats`: both operands
     are float32, which tiles of bfloat16 may multiply; `plane`: output pixels of a plane, where
-    those of pairs may be gathered.
+    those of pairs may be gathered; `even`: the input has its pixels, which are `pixels` always, one
+    after the other, of the type that is computed in, and a kernel has one position.
     """
     narrow_a = a_bytes is not None and a_bytes < accumulator_bytes
     patch = needs_patch(shape, channels_contiguous, narrow_a)
@@ -204,6 +210,7 @@ def conv_blocking(
         turned=turned,
         pieces=pieces_blocking(pixels, shape.oc, k // run, run) if floats and not turned else None,
         gathered=pairs and channels_contiguous and _gathers(shape, ow, plane),
+        even=even and not (patch or turned) and pixels >= _EVEN_PIXELS,
     )
 
 

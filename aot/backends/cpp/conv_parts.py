@@ -62,20 +62,11 @@ class Convolution:
         return index_text(expr, self.context.names)
 
 
-_EVEN_PIXELS = 28
-"""Two strips of what takes pixels that lie evenly: fewer would not share what they fetch."""
-
-
 def is_even(c: Convolution) -> bool:
     """Whether pixels, a known number, lie evenly, each a row of channels that are neighbours."""
     q = c.shape
     plain = q.kernel == q.stride == (1, 1, 1) and q.padding == (0, 0, 0)
-    if not (
-        plain
-        and is_int(c.pixels)
-        and c.pixels >= _EVEN_PIXELS
-        and c.dtype.compute == c.dtype == c.w_dtype
-    ):
+    if not (plain and is_int(c.pixels) and c.dtype.compute == c.dtype == c.w_dtype):
         return False
     step = c.x_steps[2]
     for stride, extent in zip(
@@ -84,7 +75,7 @@ def is_even(c: Convolution) -> bool:
         if not (is_int(extent, 1) or stride == step):
             return False
         step = (step * extent).expand()
-    return c.x.strides[1] == 1
+    return bool(c.x.strides[1] == 1)
 
 
 @dataclass(frozen=True)

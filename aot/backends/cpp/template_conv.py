@@ -531,6 +531,7 @@ def _general(body: Body, c: Convolution, graph: KernelGraph) -> Made:
         turned=c.space.turned,
         floats=c.dtype == stored == FLOAT32,
         plane=hints.value(c.out[1]) * hints.value(c.out[2]),
+        even=is_even(c),
     )
     writer = body.writer
     values = {"G": c.shape.groups, "IC": c.shape.ic, "OC": c.shape.oc}
@@ -547,7 +548,7 @@ def _general(body: Body, c: Convolution, graph: KernelGraph) -> Made:
         f"  using B = {template_type(stored)};",
         f"  static constexpr bool PATCH = {'true' if blocking.patch else 'false'};",
         *["  static constexpr bool TURNED = true;"] * blocking.turned,
-        *["  static constexpr bool EVEN = true;"] * (known and is_even(c)),
+        *["  static constexpr bool EVEN = true;"] * blocking.even,
         *[f"  static constexpr int64_t SPREAD = {c.spread};"] * (c.spread > 1),
         *["  static constexpr bool PIECES = true;"] * (pieces is not None),
         *["  static constexpr bool GATHERED = true;"] * blocking.gathered,

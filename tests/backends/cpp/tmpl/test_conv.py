@@ -2,6 +2,7 @@
 
 import itertools
 from dataclasses import dataclass, replace
+from math import prod
 
 import ml_dtypes
 import numpy as np
@@ -219,6 +220,10 @@ class Case:
             flags["cut"] = f"static constexpr bool PIECES = true;\nstatic constexpr int64_t {cut};"
         if b.gathered:
             flags["cut"] = "static constexpr bool GATHERED = true;"
+        if b.even:
+            pixels = self.n * prod(self.size)
+            flags["cut"] = "static constexpr bool EVEN = true;"
+            flags["cut"] += f"\nstatic constexpr int64_t PIXELS = {pixels};"
         sizes = {"mb": b.mb, "nb": b.nb, "mc": b.mc, "nc": b.nc, "kb": b.kb, "rows": b.rows}
         return CONV.format(base="ConvConfig", ic=shape.ic, oc=shape.oc, **flags, **sizes, **common)
 
@@ -273,6 +278,13 @@ CASES = [
     (ConvShape(1, 16, 20, (1, 1, 5), padding=(0, 0, 4)), 2, (1, 1, 20)),
     (ConvShape(1, 16, 20, (3, 2, 3), (2, 1, 1), (1, 2, 1), (1, 1, 2)), 2, (5, 6, 7)),
 ]
+EVEN = [  # by panels, all of K or in chunks; by strips, where K is a chunk; groups; several images
+    (square(20, 40, 1), 2, (1, 9, 7), {}),
+    (square(100, 70, 1), 2, (1, 9, 7), {"kb": 48}),
+    (square(33, 130, 1), 1, (1, 13, 17), {"mb": 42, "mc": 42, "nb": 48}),
+    (square(40, 24, 1, groups=3), 1, (3, 5, 9), {"mb": 32, "mc": 20, "nc": 16, "nb": 16}),
+    (ConvShape(1, 300, 33, (1, 1, 1)), 1, (3, 5, 7), {"mb": 38, "mc": 19, "kb": 128}),
+]
 PATCHED = [
     (square(3, 20, 7, stride=2, padding=3), 2, (1, 25, 31)),
     (square(1, 8, 5, padding=2), 1, (1, 6, 5)),
@@ -323,6 +335,8 @@ LAST_CASES = [
 
 def all_cases() -> dict[str, Case]:
     table = {f"conv{i}": full(*case) for i, case in enumerate(CASES)}
+    for i, (*case, sizes) in enumerate(EVEN):
+        table[f"even{i}"] = full(*case, "float64" if i == 4 else "float32", even=True, **sizes)
     for i, case in enumerate(PATCHED):
         table[f"few{i}_last"] = full(*case)
         table[f"few{i}_first"] = full(*case, channels_last=False)

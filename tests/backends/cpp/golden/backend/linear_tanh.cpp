@@ -20,15 +20,18 @@ extern "C" void k0(const aot_kernel_args* args, int64_t begin, int64_t end) {
   const auto epilogue = [=](int64_t, int64_t m0, int64_t m1, int64_t n0, int64_t n1, const float* tile, int64_t ld) {
     constexpr int L0 = aot::native_lanes<float>();
     const float* const tile_origin = tile - m0 * ld - n0;
-    for (int64_t row = m0; row < m1; ++row) {
+    for (int64_t first = m0; first < m1; first += 14) {
+      const int64_t last = aot::imin(m1, first + 14);
       {
         int64_t column = n0;
         for (; column + L0 <= n1; column += L0) {
-          const aot::Vec<float, L0> x1 = aot::load<float, L0>(tile_origin + (column + ld*row));
-          const aot::Vec<float, L0> x2 = aot::load<float, L0>(p2 + (column));
-          const aot::Vec<float, L0> x3 = x1 + x2;
-          const aot::Vec<float, L0> x4 = aot::tanh(x3);
-          aot::store(p3 + (column + int64_t{128}*row), x4);
+          const aot::Vec<float, L0> x1 = aot::load<float, L0>(p2 + (column));
+          for (int64_t row = first; row < last; ++row) {
+            const aot::Vec<float, L0> x2 = aot::load<float, L0>(tile_origin + (column + ld*row));
+            const aot::Vec<float, L0> x3 = x2 + x1;
+            const aot::Vec<float, L0> x4 = aot::tanh(x3);
+            aot::store(p3 + (column + int64_t{128}*row), x4);
+          }
         }
       }
     }

@@ -31,6 +31,7 @@ constexpr DirectCuts even_cuts(const DirectShape& shape, int64_t rows, int64_t u
                                int64_t block) {
   const int64_t units = ceil_div(rows, unit);
   DirectCuts found{0, (uint32_t{2} << shape.vectors) - 2};
+  if (units > kMostUnits) return {(uint32_t{2} << shape.rows) - 2, found.vectors};
   for (int64_t n = 1; n <= units; ++n) {
     for (const int64_t all : {min64(n * unit, rows), rows - (units - n) * unit}) {
       const Blocks blocks(all, block);
