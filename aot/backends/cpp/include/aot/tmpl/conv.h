@@ -392,32 +392,22 @@ struct ConvRun {
   }
 
   // The rectangle of pixels that lie evenly.
-  static constexpr DirectShape kEvenShape = direct_shape<T>(Cfg::MC, Cfg::NC, S::kK);
-  static constexpr DirectCuts kEvenCuts =
-      even_cuts<T>(kEvenShape, max64(Cfg::PIXELS, 1), Cfg::MB, Cfg::MC);
   AOT_INLINE void even(int64_t g, int64_t m0, int64_t m1, int64_t n0, int64_t n1) const {
     for (int64_t nc = n0; nc < n1; nc += Cfg::NC) {
       const int64_t ne = min64(nc + Cfg::NC, n1), panels = ceil_div(ne - nc, kPanel);
       const int64_t c0 = g * Cfg::OC + nc, c1 = g * Cfg::OC + ne;
       const T* const w = p.w + (g * ceil_div(Cfg::OC, kPanel) + nc / kPanel) * kPanelStride;
-      const EvenBlock<T> block{p.x + m0 * p.sw + g * Cfg::IC,
-                               p.sw,
-                               m1 - m0,
-                               S::kK,
-                               PackedB<T>{w, kPanelStride},
-                               panels,
-                               tile,
-                               S::kLd,
-                               result(m0, c0),
-                               p.out_row,
-                               p.out_column * kPanel};
+      const T* const x = p.x + m0 * p.sw + g * Cfg::IC;
+      EvenBlock<T> block{x, p.sw, m1 - m0, S::kK, {w, kPanelStride}, panels, tile, S::kLd};
+      block.out = result(m0, c0), block.out_row = p.out_row;
+      block.out_panel = p.out_column * kPanel;
       if (by_strips(S::kK)) {
-        even_by_strips<kEvenCuts.rows, kEvenCuts.vectors>(
-            block, kEvenShape,
+        even_by_strips<S::kEvenCuts.rows, S::kEvenCuts.vectors>(
+            block, S::kEvenShape,
             [&](int64_t i0, int64_t i1) { epi(0, m0 + i0, m0 + i1, c0, c1, tile, S::kLd); });
       } else {
-        even_by_panels<kEvenCuts.rows, kEvenCuts.vectors>(block, kEvenShape, Cfg::KB,
-                                                          w + panels * kPanelStride);
+        even_by_panels<S::kEvenCuts.rows, S::kEvenCuts.vectors>(block, S::kEvenShape, Cfg::KB,
+                                                                w + panels * kPanelStride);
         epi(0, m0, m1, c0, c1, tile, S::kLd);
       }
     }

@@ -69,6 +69,10 @@ struct ConvShape {
   static constexpr int64_t kTaps = Cfg::KD * Cfg::KH * (kRuns ? 1 : Cfg::KW);
   static constexpr int64_t kRun = kIc * (kRuns ? Cfg::KW : 1);
   static constexpr int64_t kK = kTaps * kRun;
+  // How pixels that lie evenly are cut.
+  static constexpr DirectShape kEvenShape = direct_shape<T>(Cfg::MC, Cfg::NC, kK);
+  static constexpr DirectCuts kEvenCuts =
+      even_cuts<T>(kEvenShape, max64(Cfg::PIXELS, 1), Cfg::MB, Cfg::MC);
   static constexpr int64_t kPatchRows = (Cfg::ROWS - 1) * Cfg::SH + (Cfg::KH - 1) * Cfg::DH + 1;
   static constexpr int64_t kLd = (Cfg::PIECES ? max64(Cfg::NC, Cfg::PN) : Cfg::NC) + kPanel;
   static constexpr bool kWidenB = !std::is_same_v<typename Cfg::B, T>;
