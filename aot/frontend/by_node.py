@@ -53,6 +53,9 @@ _UNTRACED = frozenset(
 )
 """Operators that tracing leaves out, or makes others of."""
 
+_OF_SIZES = frozenset({_ATEN.sym_size.int, _ATEN.sym_stride.int, _ATEN.sym_numel.default})
+"""Operators that give a size, or what is computed of sizes."""
+
 _ON_NUMBERS = ("_operator", "math", "torch")
 """Modules of the functions that nodes of sizes call."""
 
@@ -93,7 +96,8 @@ def decomposed_by_node(program: ExportedProgram) -> bool:
 class _Copy:
     """The program's graph, node by node, as it is taken apart.
 
-    `nodes`: what each node became: a node, or the nodes of its several results. `entered`: what is
+    `nodes`: what each node became: a node, or the nodes of its several results. `axes`: the first
+    input and axis whose size is open, by the size. `sizes`: nodes of sizes. `entered`: what is
     entered when the first is taken apart.
     """
 
@@ -101,7 +105,7 @@ class _Copy:
     table: _Table
     graph: Graph = field(default_factory=Graph)
     nodes: dict[Node, Any] = field(default_factory=dict)
-    inputs: list[Node] = field(default_factory=list)
+    axes: dict[str, tuple[Node, int]] = field(default_factory=dict)
     sizes: dict[str, Node] = field(default_factory=dict)
     changed: bool = False
     ready: bool = False
@@ -132,6 +136,9 @@ class _Copy:
             raise _Whole  # torch takes it apart into launches, or keeps it in order
         elif self.table.keeps(target):
             self.nodes[node] = self._same(node)
+        elif target in _OF_SIZES and _is_size(node.meta["val"]):
+            self.nodes[node] = self._size(node.meta["val"])
+            self.changed = True
         else:
             self._apart(node, target)
 
@@ -152,7 +159,10 @@ class _Copy:
         new.meta = dict(node.meta)
         if node.op == "placeholder":
             new.name = node.name  # that of a function of Python's, which is no name for a value
-            self.inputs.append(new)
+            value = new.meta.get("val")
+            for axis, size in enumerate(value.shape if _is_tensor(value) else ()):
+                if _is_size(size):
+                    self.axes.setdefault(str(size), (new, axis))
         if _is_size(new.meta.get("val")):
             self.sizes.setdefault(str(new.meta["val"].node.expr), new)
         return new
@@ -180,31 +190,26 @@ class _Copy:
 
     def _size(self, size: Any) -> Node:
         """The node of a size: one that is there, or a new one, computed of what inputs have."""
-        expression = size.node.expr
-        if str(expression) not in self.sizes:
-            symbols = {symbol: self._symbol(symbol) for symbol in expression.free_symbols}
+        return self._computed(size.node.expr)
+
+    def _computed(self, expression: Any) -> Node:
+        """Of a size's expression. Raises _Whole where inputs have no size that it is made of."""
+        if str(expression) in self.sizes:
+            return self.sizes[str(expression)]
+        if str(expression) in self.axes:
+            given, axis = self.axes[str(expression)]
+            made = self.graph.call_function(_ATEN.sym_size.int, (given, axis))
+            made.meta = {"val": given.meta["val"].shape[axis]}
+        elif expression.is_Symbol:
+            raise _Whole
+        else:
+            symbols = {s: self._computed(s) for s in expression.free_symbols}
             appending = GraphAppendingTracer(self.graph)
             proxies = {symbol: Proxy(node, appending) for symbol, node in symbols.items()}
-            made: Node = sympy_interp(PythonReferenceAnalysis, proxies, expression).node
+            made = sympy_interp(PythonReferenceAnalysis, proxies, expression).node
             _tell(made)
-            self.sizes[str(expression)] = made
-        return self.sizes[str(expression)]
-
-    def _symbol(self, symbol: Any) -> Node:
-        """Raises _Whole where no input has a size that is the symbol alone."""
-        if str(symbol) not in self.sizes:
-            for given in self.inputs:
-                value = given.meta.get("val")
-                shape = value.shape if isinstance(value, torch.Tensor) else ()
-                axis = next((k for k, own in enumerate(shape) if str(own) == str(symbol)), None)
-                if axis is not None:
-                    made = self.graph.call_function(_ATEN.sym_size.int, (given, axis))
-                    made.meta = {"val": shape[axis]}
-                    self.sizes[str(symbol)] = made
-                    break
-            else:
-                raise _Whole
-        return self.sizes[str(symbol)]
+        self.sizes[str(expression)] = made
+        return made
 
 
 def _tell(node: Node) -> None:

@@ -38,6 +38,15 @@ def pieces(x: torch.Tensor) -> torch.Tensor:
     return rows.to(torch.float64) + torch.ones(2).expand_as(rows)
 
 
+def heads(x: torch.Tensor) -> Any:
+    """Sizes that are asked for, of an input and of what is made of it, and computed with."""
+    b, s, w = x.shape
+    parts = x.reshape(b, s, 2, w // 2).transpose(1, 2)
+    rows = parts.flatten(0, 1)
+    mask = torch.arange(rows.shape[1])[None, :] < x.shape[1] - 1
+    return (parts + mask[..., None]).reshape(b * 2, s, -1) + rows.numel(), rows.size(0) // 2
+
+
 def stages() -> nn.Module:
     return nn.Sequential(
         nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.SiLU(), nn.Dropout(), nn.Flatten(1)
@@ -45,6 +54,7 @@ def stages() -> nn.Module:
 
 
 OPEN = ({0: Dim("rows", min=1, max=64)},)
+BOTH = ({0: Dim("rows", min=2, max=64), 1: Dim("columns", min=3, max=64)},)
 X = torch.ones(4, 6, 8)
 
 ALONE: Sequence[tuple[str, nn.Module, tuple[torch.Tensor, ...], Any]] = [
@@ -53,6 +63,8 @@ ALONE: Sequence[tuple[str, nn.Module, tuple[torch.Tensor, ...], Any]] = [
     ("images", stages(), (torch.ones(1, 3, 5, 5),), None),
     ("pieces", Model(pieces), (X,), None),
     ("open sizes", Model(pieces), (X,), OPEN),
+    ("sizes asked for", Model(heads), (X,), OPEN),
+    ("two sizes asked for", Model(heads), (X,), BOTH),
     ("random numbers", Model(lambda x: torch.rand(3) + x.new_zeros(3) + x.sum()), (X,), None),
     ("an input that comes back", Model(lambda x: (x.contiguous(), x.detach(), x + 1)), (X,), None),
 ]
