@@ -160,7 +160,8 @@ class _Copy:
         if node.op == "placeholder":
             new.name = node.name  # that of a function of Python's, which is no name for a value
             value = new.meta.get("val")
-            for axis, size in enumerate(value.shape if _is_tensor(value) else ()):
+            shape = value.shape if isinstance(value, torch.Tensor) else ()
+            for axis, size in enumerate(shape):
                 if _is_size(size):
                     self.axes.setdefault(str(size), (new, axis))
         if _is_size(new.meta.get("val")):
