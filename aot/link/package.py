@@ -62,7 +62,7 @@ GROUPS = (
     "state/",
     "golden/",
 )
-_WRITE_BYTES = 8 << 20  # hashed and written while still in the cache; also how often ^C is heard
+_WRITE_BYTES = 2 << 20  # hashed and written while still in the cache; also how often ^C is heard
 
 _ADVICE = {
     errno.ENOSPC: "Free space on that disk, or choose another output path with -o.",

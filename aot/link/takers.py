@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 Take = Callable[[memoryview], None]
 
-AHEAD_BYTES = 32 << 20
+AHEAD_BYTES = 16 << 20
 """How much may be given that is not taken yet: what is kept in memory for it."""
 
 

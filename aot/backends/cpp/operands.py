@@ -198,5 +198,5 @@ def _parts_seen(
         yield pack(array[:, first : first + wide])
 
 
-_PART_BYTES = 4 << 20
-"""Of a packed matrix at a time: still in the cache when it is hashed."""
+_PART_BYTES = 1 << 20
+"""Of a packed matrix at a time: memory that is used again, and in the cache when it is hashed."""
