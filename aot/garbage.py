@@ -11,7 +11,7 @@ import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-_THRESHOLDS = (20_000, 10, 10)
+_THRESHOLDS = (20_000, 100, 10)
 """New objects before a search, such searches before one of older objects, and of all."""
 
 

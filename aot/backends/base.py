@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -12,7 +12,7 @@ from aot_runtime.format.declarations import Declaration
 from aot.ir.images import KernelImage
 from aot.ir.kernels import Kernel, KernelGraph, Launch, MemoryPlan
 from aot.ir.machine import Machine
-from aot.ir.weights import Derivation
+from aot.ir.weights import Derivation, Recipe
 from aot.options import BuildOptions, Target
 
 Array = np.ndarray[Any, Any]
@@ -112,8 +112,8 @@ class Backend(Protocol):
     def machine(self, target: Target) -> Machine:
         """Facts for the scheduler's cost models."""
 
-    def recipes(self) -> Mapping[str, Callable[..., np.ndarray[Any, Any]]]:
-        """The functions that derived weights name: `pack(*sources, **params) -> array`."""
+    def recipes(self) -> Mapping[str, Recipe]:
+        """The functions that derived weights name."""
 
     def tools(self, target: Target, options: BuildOptions) -> tuple[tuple[str, str], ...]:
         """Name and version of each compiler that `compile` uses, for the package's provenance."""

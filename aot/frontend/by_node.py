@@ -53,6 +53,9 @@ _UNTRACED = frozenset(
 )
 """Operators that tracing leaves out, or makes others of."""
 
+_OF_SIZES = frozenset({_ATEN.sym_size.int, _ATEN.sym_stride.int, _ATEN.sym_numel.default})
+"""Operators that give a size, or what is computed of sizes."""
+
 _ON_NUMBERS = ("_operator", "math", "torch")
 """Modules of the functions that nodes of sizes call."""
 
@@ -93,16 +96,20 @@ def decomposed_by_node(program: ExportedProgram) -> bool:
 class _Copy:
     """The program's graph, node by node, as it is taken apart.
 
-    `nodes`: what each node became: a node, or the nodes of its several results. `entered`: what is
-    entered when the first is taken apart.
+    `nodes`: what each node became: a node, or the nodes of its several results. `axes`: the first
+    input and axis whose size is open, by the size. `sizes`: nodes of sizes. `memory`: the program's
+    nodes by the memory of their values, when it is first asked for. `writes`: those that wrote over
+    a value. `entered`: what is entered when the first is taken apart.
     """
 
     entered: ExitStack
     table: _Table
     graph: Graph = field(default_factory=Graph)
     nodes: dict[Node, Any] = field(default_factory=dict)
-    inputs: list[Node] = field(default_factory=list)
+    axes: dict[str, tuple[Node, int]] = field(default_factory=dict)
     sizes: dict[str, Node] = field(default_factory=dict)
+    memory: dict[int, list[Node]] = field(default_factory=dict)
+    writes: set[Node] = field(default_factory=set)
     changed: bool = False
     ready: bool = False
 
@@ -132,6 +139,11 @@ class _Copy:
             raise _Whole  # torch takes it apart into launches, or keeps it in order
         elif self.table.keeps(target):
             self.nodes[node] = self._same(node)
+        elif target in _OF_SIZES and _is_size(node.meta["val"]):
+            self.nodes[node] = self._size(node.meta["val"])
+            self.changed = True
+        elif target._schema.is_mutable:
+            self._anew(node, target)
         else:
             self._apart(node, target)
 
@@ -152,7 +164,11 @@ class _Copy:
         new.meta = dict(node.meta)
         if node.op == "placeholder":
             new.name = node.name  # that of a function of Python's, which is no name for a value
-            self.inputs.append(new)
+            value = new.meta.get("val")
+            shape = value.shape if isinstance(value, torch.Tensor) else ()
+            for axis, size in enumerate(shape):
+                if _is_size(size):
+                    self.axes.setdefault(str(size), (new, axis))
         if _is_size(new.meta.get("val")):
             self.sizes.setdefault(str(new.meta["val"].node.expr), new)
         return new
@@ -178,33 +194,51 @@ class _Copy:
             written.write(call)
         self.nodes[node] = pytree.tree_map(written.node_of, found)
 
+    def _anew(self, node: Node, target: OpOverload) -> None:
+        """What writes over a value that shares its memory with no other makes a new one instead.
+
+        Raises _Whole where the memory is an input's, or another value's too.
+        """
+        functional, base = _functional(target), node.args[0]
+        if functional is None or not isinstance(base, Node) or not _storage(base.meta["val"]):
+            raise _Whole
+        first, *others = names = [n for n in self._sharing(base) if n in self.nodes]
+        if first.op != "call_function" or not self.writes.issuperset(others):
+            raise _Whole
+        self._apart(node, functional)
+        self.writes.add(node)
+        self.nodes |= dict.fromkeys(names, self.nodes[node])
+
+    def _sharing(self, node: Node) -> Sequence[Node]:
+        """The nodes of values in the memory of this node's, in their order."""
+        if not self.memory:
+            for each in node.graph.nodes:
+                for storage in {_storage(x) for x in pytree.tree_leaves(each.meta.get("val"))}:
+                    self.memory.setdefault(storage, []).append(each)
+        return self.memory[_storage(node.meta["val"])]
+
     def _size(self, size: Any) -> Node:
         """The node of a size: one that is there, or a new one, computed of what inputs have."""
-        expression = size.node.expr
-        if str(expression) not in self.sizes:
-            symbols = {symbol: self._symbol(symbol) for symbol in expression.free_symbols}
+        return self._computed(size.node.expr)
+
+    def _computed(self, expression: Any) -> Node:
+        """Of a size's expression. Raises _Whole where inputs have no size that it is made of."""
+        if str(expression) in self.sizes:
+            return self.sizes[str(expression)]
+        if str(expression) in self.axes:
+            given, axis = self.axes[str(expression)]
+            made = self.graph.call_function(_ATEN.sym_size.int, (given, axis))
+            made.meta = {"val": given.meta["val"].shape[axis]}
+        elif expression.is_Symbol:
+            raise _Whole
+        else:
+            symbols = {s: self._computed(s) for s in expression.free_symbols}
             appending = GraphAppendingTracer(self.graph)
             proxies = {symbol: Proxy(node, appending) for symbol, node in symbols.items()}
-            made: Node = sympy_interp(PythonReferenceAnalysis, proxies, expression).node
+            made = sympy_interp(PythonReferenceAnalysis, proxies, expression).node
             _tell(made)
-            self.sizes[str(expression)] = made
-        return self.sizes[str(expression)]
-
-    def _symbol(self, symbol: Any) -> Node:
-        """Raises _Whole where no input has a size that is the symbol alone."""
-        if str(symbol) not in self.sizes:
-            for given in self.inputs:
-                value = given.meta.get("val")
-                shape = value.shape if isinstance(value, torch.Tensor) else ()
-                axis = next((k for k, own in enumerate(shape) if str(own) == str(symbol)), None)
-                if axis is not None:
-                    made = self.graph.call_function(_ATEN.sym_size.int, (given, axis))
-                    made.meta = {"val": shape[axis]}
-                    self.sizes[str(symbol)] = made
-                    break
-            else:
-                raise _Whole
-        return self.sizes[str(symbol)]
+        self.sizes[str(expression)] = made
+        return made
 
 
 def _tell(node: Node) -> None:
@@ -359,6 +393,34 @@ def _has_effects(target: OpOverload) -> bool:
         return not str(target).startswith("aten._assert_")
     effect = getattr(effects, "_get_effect", None)  # of newer versions of torch
     return effect is not None and effect(target) is not None
+
+
+def _functional(target: OpOverload) -> OpOverload | None:
+    """What gives as a new value what the operator writes over its first argument; None if nothing.
+
+    Numbers that are drawn, and copies, which need not have the type or the sizes of what they are
+    written over, are left to torch.
+    """
+    schema = target._schema
+    space, _, name = schema.name.partition("::")
+    drawn = torch.Tag.nondeterministic_seeded in target.tags
+    if space != "aten" or not name.endswith("_") or name == "copy_" or drawn:
+        return None
+    packet = getattr(_ATEN, name[:-1], None)
+    found = getattr(packet, target._overloadname, None)
+    first = schema.arguments[0].alias_info
+    if found is None or first is None or not first.is_write or len(schema.returns) != 1:
+        return None
+    if any(a.alias_info is not None for a in (*schema.arguments[1:], *found._schema.arguments)):
+        return None
+    forms = [[(a.name, str(a.type)) for a in s.arguments] for s in (schema, found._schema)]
+    return found if forms[0] == forms[1] else None
+
+
+def _storage(value: Any) -> int:
+    """What tells memory apart; that of a fake tensor is its own. 0 for what has none."""
+    strided = isinstance(value, torch.Tensor) and value.layout is torch.strided
+    return value.untyped_storage()._cdata if strided else 0
 
 
 def _is_python(target: OpOverload) -> bool:

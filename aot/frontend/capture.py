@@ -49,6 +49,7 @@ from aot.frontend.open_dims import as_hints, traceable, unasked_layouts
 from aot.frontend.open_math import open_math
 from aot.frontend.packed import PackedSequences
 from aot.frontend.places import UserCode, first_lines, places_of
+from aot.frontend.quick_export import quick_export
 from aot.frontend.recurrent import WholeLayers
 from aot.frontend.run_numbers import Namespace, asks_for_number, open_numbers, user_modules
 from aot.frontend.size_decisions import SizeDecision, hearing
@@ -289,6 +290,7 @@ def _exported(
             without_graphs(),
             unasked_layouts(),
             hearing() as decisions,
+            quick_export(),
             given as plain,
         ):
             record = export_below_autograd if learnt.derivatives else export_above_autograd
@@ -405,7 +407,7 @@ def _traced_again(program: ExportedProgram, operators: Sequence[str]) -> Exporte
     apart = launches_kernels(program, operators)
     with collected_once():
         table = decomposition_table()
-    with _without_guards(program), analysing_kernels(), collected_once():
+    with _without_guards(program), analysing_kernels(), collected_once(), quick_export():
         again: ExportedProgram = program.run_decompositions(
             table, decompose_custom_triton_ops=apart
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -25,6 +26,18 @@ class WeightStore(Protocol):
         Raises:
             KeyError: No weight has that name.
         """
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How a derived weight is made: functions of its sources' arrays and its parameters by name.
+
+    `whole`: all of it, C-contiguous. `parts`: the same, cut along the first dimension, each part
+    made when it is asked for.
+    """
+
+    whole: Callable[..., np.ndarray[Any, Any]]
+    parts: Callable[..., Iterator[np.ndarray[Any, Any]]]
 
 
 @dataclass(frozen=True)

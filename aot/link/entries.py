@@ -76,9 +76,10 @@ def _array_entry(name: str, array: Array) -> Entry:
 
 def array_bytes(array: Callable[[], Array]) -> Callable[[], tuple[memoryview, ...]]:
     """What an entry's `data` is for an array that is made when its turn comes."""
+    return lambda: (flat_bytes(array()),)
 
-    def data() -> tuple[memoryview, ...]:
-        flat: Array = np.ascontiguousarray(array()).reshape(-1).view(np.uint8)
-        return (flat.data,)
 
-    return data
+def flat_bytes(array: Array) -> memoryview:
+    """The bytes of an array, in order."""
+    flat: Array = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+    return flat.data

@@ -3,7 +3,8 @@
 The plan and the manifest come first in the file but hold the hashes of what follows. A hash always
 has 64 digits, so their sizes are known before their content: they are written last, over
 placeholders of their own length, and so are documents that tell hashes. Data is read once and never
-gathered, so packaging needs no second copy of the weights.
+gathered, so packaging needs no second copy of the weights; what was read is hashed and written
+while what follows is made.
 """
 
 from __future__ import annotations
@@ -48,6 +49,7 @@ from aot_runtime.format.plan_json import encode_plan
 
 from aot.errors import InternalError, PackageWriteError
 from aot.link.plan_check import check_plan
+from aot.link.takers import AHEAD_BYTES, Takers, takers
 
 Chunk: TypeAlias = bytes | bytearray | memoryview
 GROUPS = (
@@ -60,7 +62,7 @@ GROUPS = (
     "state/",
     "golden/",
 )
-_WRITE_BYTES = 8 << 20  # hashed and written while still in the cache; also how often ^C is heard
+_WRITE_BYTES = 2 << 20  # hashed and written while still in the cache; also how often ^C is heard
 _TOGETHER = 2 << 20  # a large page: what the system is given at once, at a multiple of it
 
 _ADVICE = {
@@ -85,7 +87,7 @@ class Entry:
         dtype: Element type, a key of `plan.DTYPE_BYTES`.
         shape: Sizes.
         data: Called once, when the entry's turn comes; gives its bytes, C-contiguous, in order.
-            Memory that it makes is released before the next entry's turn.
+            No more than `takers.AHEAD_BYTES` of what it has given are kept while it makes more.
     """
 
     name: str
@@ -312,16 +314,23 @@ def _write_data(
     file: _File, layout: Sequence[EntryInfo], entries: Mapping[str, Entry], late: Iterable[str] = ()
 ) -> dict[str, Digest]:
     """Writes the entries, and zeros for fillers and what comes late; the entries' digests."""
-    digests: dict[str, Digest] = {}
-    for info in layout:
-        if info.name in late or info.name not in entries:
-            file.write(bytes(info.nbytes))
-        else:
-            digests[info.name] = _write_entry(file, entries[info.name])
-    return digests
+    hashers: dict[str, Hasher] = {}
+    with takers(3) as side:
+        for info in layout:
+            if info.name in late or info.name not in entries:
+                side.give(memoryview(bytes(info.nbytes)), _leave, _leave, file.write)
+            else:
+                hashers[info.name] = _write_entry(file, entries[info.name], side)
+        side.finish()
+    return {name: hasher.digest() for name, hasher in hashers.items()}
 
 
-def _write_entry(file: _File, entry: Entry) -> Digest:
+def _leave(data: memoryview) -> None:
+    """Has no digest, or one of what is written there later."""
+
+
+def _write_entry(file: _File, entry: Entry, side: Takers) -> Hasher:
+    """Gives the entry's bytes to be hashed and written, which may end after it."""
     hasher = Hasher()
     written = 0
     for chunk in entry.data():
@@ -330,16 +339,17 @@ def _write_entry(file: _File, entry: Entry) -> Digest:
         flat = view.cast("B") if view.nbytes else memoryview(b"")
         for start in range(0, len(flat), _WRITE_BYTES):
             piece = flat[start : start + _WRITE_BYTES]
-            hasher.update(piece)
-            file.write(piece)
+            side.give(piece, hasher.update_whole, hasher.update_blocks, file.write)
         written += len(flat)
+        if len(flat) > AHEAD_BYTES:
+            side.finish()  # its last piece keeps all of it
     wanted = entry_bytes(entry.dtype, entry.shape)
     if written != wanted:
         raise InternalError(
             f"entry {entry.name} gave {written} bytes; {entry.dtype} of shape "
             f"{list(entry.shape)} needs {wanted}"
         )
-    return hasher.digest()
+    return hasher
 
 
 class _File:

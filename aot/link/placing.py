@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
 
-import numpy as np
 from aot_runtime.format.plan import EntryStorage, Plan
 
 from aot.errors import InternalError
 from aot.ir.kernels import KernelGraph
 from aot.ir.nests import Buffer, DerivedWeight
-from aot.ir.weights import WeightStore
-from aot.link.entries import array_bytes
-from aot.link.package import Entry
+from aot.link.derive import DerivedStore
+from aot.link.entries import flat_bytes
+from aot.link.package import Chunk, Entry
 from aot.symbolic import evaluate
-
-Array = np.ndarray[Any, Any]
 
 
 def place_weights(
@@ -77,7 +73,7 @@ def weight_entries(
     plan: Plan,
     graphs: Sequence[KernelGraph],
     placed: Sequence[Mapping[str, str]],
-    stores: Sequence[WeightStore],
+    stores: Sequence[DerivedStore],
 ) -> tuple[Entry, ...]:
     """An entry for each weight that a buffer of a program names; bytes are made when written.
 
@@ -85,7 +81,7 @@ def weight_entries(
         plan: The plan.
         graphs: The graph of each of its programs.
         placed: What `place_weights` gave for them.
-        stores: The weights of each, derived ones included.
+        stores: The weights of each.
     """
     entries: dict[str, Entry] = {}
     for program, graph, names, store in zip(plan.programs, graphs, placed, stores, strict=True):
@@ -98,16 +94,15 @@ def weight_entries(
     return tuple(entries[name] for name in sorted(entries))
 
 
-def _entry(name: str, buffer: Buffer, store: WeightStore) -> Entry:
+def _entry(name: str, buffer: Buffer, store: DerivedStore) -> Entry:
     shape = tuple(int(evaluate(s, {})) for s in buffer.shape)
-    return Entry(name, buffer.dtype.name, shape, array_bytes(_array(store, buffer.fqn, shape)))
+    return Entry(name, buffer.dtype.name, shape, lambda: _parts(store, buffer.fqn, shape))
 
 
-def _array(store: WeightStore, fqn: str, shape: tuple[int, ...]) -> Callable[[], Array]:
-    def array() -> Array:
-        made = store.array(fqn)
-        if made.shape != shape:
-            raise InternalError(f"weight {fqn} has shape {made.shape}, the graph says {shape}")
-        return made
-
-    return array
+def _parts(store: DerivedStore, fqn: str, shape: tuple[int, ...]) -> Iterator[Chunk]:
+    rows, rest = 0, shape[1:]
+    for part in store.parts(fqn):
+        rows, rest = rows + sum(part.shape[:1]), part.shape[1:]
+        yield flat_bytes(part)
+    if (rows, *rest) != (sum(shape[:1]), *shape[1:]):
+        raise InternalError(f"weight {fqn} has shape {(rows, *rest)}, the graph says {shape}")

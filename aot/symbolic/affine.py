@@ -7,7 +7,7 @@ from functools import lru_cache
 
 import sympy
 
-from aot.symbolic.functions import Expr, Symbol, terms
+from aot.symbolic.functions import Expr, Symbol, expand, terms
 
 
 def substitute(expr: Expr, mapping: Mapping[Symbol, Expr]) -> Expr:
@@ -15,11 +15,7 @@ def substitute(expr: Expr, mapping: Mapping[Symbol, Expr]) -> Expr:
     if not mapping or expr.is_Integer:
         return expr
     replaced = expr.xreplace(dict(mapping))
-    return (
-        sympy.expand(replaced)
-        if replaced is not expr and _has_product_of_sum(replaced)
-        else replaced
-    )
+    return expand(replaced) if replaced is not expr and _has_product_of_sum(replaced) else replaced
 
 
 def _has_product_of_sum(expr: Expr) -> bool:
@@ -68,5 +64,5 @@ def affine_coefficients(
             return None
         coefficients.append(c)
         if c != 0:
-            rest = sympy.expand(rest - c * symbol)
+            rest = expand(rest - c * symbol)
     return tuple(coefficients), rest

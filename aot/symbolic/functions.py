@@ -7,7 +7,7 @@ arithmetic needs and cost milliseconds each. All arguments are integers; divisor
 from __future__ import annotations
 
 import math
-from functools import reduce
+from functools import lru_cache, reduce
 from typing import TypeAlias
 
 import sympy
@@ -16,7 +16,12 @@ Expr: TypeAlias = sympy.Expr
 Symbol: TypeAlias = sympy.Symbol
 # What polynomials are made of, for those who walk an expression: sums, products, powers.
 Add, Mul, Pow = sympy.Add, sympy.Mul, sympy.Pow
-expand = sympy.expand
+
+
+@lru_cache(maxsize=1 << 14)  # the layers of a model ask for the same again and again
+def expand(expr: Expr) -> Expr:
+    """The expression as a sum of products."""
+    return sympy.expand(expr)
 
 
 def terms(expr: Expr) -> tuple[Expr, ...]:

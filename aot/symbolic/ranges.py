@@ -15,6 +15,7 @@ from aot.symbolic.functions import (
     Modulo,
     Symbol,
     exact_quotient,
+    expand,
     terms,
 )
 
@@ -53,7 +54,7 @@ class Ranges:
         if isinstance(expr, sympy.Mul):
             return self._product_bounds(expr)
         if isinstance(expr, Modulo):
-            return sympy.S.Zero, sympy.expand(expr.args[1] - 1)
+            return sympy.S.Zero, expand(expr.args[1] - 1)
         if isinstance(expr, FloorDiv):
             inner = self.bounds(expr.args[0])
             if inner is None:
@@ -71,9 +72,7 @@ class Ranges:
         """What a size never exceeds, whatever its dims are; None when that is not known."""
         most = [(s, self.dims.get(s, (0, None))[1]) for s in size.free_symbols]
         variables = {s: sympy.Integer(n + 1) for s, n in most if n is not None}
-        found = (
-            Ranges(variables).bounds(sympy.expand(size)) if len(variables) == len(most) else None
-        )
+        found = Ranges(variables).bounds(expand(size)) if len(variables) == len(most) else None
         return int(found[1]) if found is not None and found[1].is_Integer else None
 
     def _product_bounds(self, expr: Expr) -> Interval | None:
@@ -86,7 +85,7 @@ class Ranges:
                 return None
             power = factor.exp if isinstance(factor, sympy.Pow) else 1
             low, high = low * inner[0] ** power, high * inner[1] ** power
-        low, high = sympy.expand(coefficient * low), sympy.expand(coefficient * high)
+        low, high = expand(coefficient * low), expand(coefficient * high)
         return (low, high) if coefficient > 0 else (high, low)
 
     def nonnegative(self, expr: Expr) -> bool:
@@ -94,7 +93,7 @@ class Ranges:
         if expr.is_Integer:
             return bool(expr >= 0)
         if any(s in self.extents for s in expr.free_symbols):
-            inner = self.bounds(sympy.expand(expr))
+            inner = self.bounds(expand(expr))
             return inner is not None and self.nonnegative(inner[0])
         return self._nonnegative_over_dims(expr)
 
@@ -110,7 +109,7 @@ class Ranges:
                 return False
             low, high = self.dims[symbol]
             shift[symbol] = sympy.Integer(low) if low == high else symbol + low
-        shifted = sympy.expand(expr.xreplace(shift))
+        shifted = expand(expr.xreplace(shift))
         return all(self._nonnegative_term(t) for t in terms(shifted))
 
     def _nonnegative_term(self, term: Expr) -> bool:
@@ -131,7 +130,7 @@ class Ranges:
     def less(self, a: Expr, b: Expr) -> bool:
         """True when a < b provably."""
         inner = self.bounds(a)
-        return inner is not None and self.nonnegative(sympy.expand(b - inner[1] - 1))
+        return inner is not None and self.nonnegative(expand(b - inner[1] - 1))
 
     def at_most(self, a: Expr, b: Expr) -> bool:
         """True when a <= b provably."""
@@ -156,7 +155,7 @@ class Ranges:
             return self._extremum(expr.func, args)
         rebuilt = expr.func(*args) if list(expr.args) != args else expr
         if isinstance(rebuilt, (sympy.Mul, sympy.Pow)):
-            rebuilt = sympy.expand(rebuilt)
+            rebuilt = expand(rebuilt)
         return _recombine(rebuilt) if isinstance(rebuilt, sympy.Add) else rebuilt
 
     def _in_range(self, a: Expr, b: Expr) -> bool:
@@ -172,7 +171,7 @@ class Ranges:
         split = self._split_low_part(a, b)
         if split is not None:
             high, _, factor = split
-            return self._floordiv(sympy.expand(high / factor), b / factor)
+            return self._floordiv(expand(high / factor), b / factor)
         return FloorDiv(a, b)
 
     def _modulo(self, a: Expr, b: Expr) -> Expr:
@@ -185,8 +184,8 @@ class Ranges:
         split = self._split_low_part(a, b)
         if split is not None:
             high, low, factor = split
-            inner = self._modulo(sympy.expand(high / factor), b / factor)
-            return sympy.expand(factor * inner) + low
+            inner = self._modulo(expand(high / factor), b / factor)
+            return expand(factor * inner) + low
         return Modulo(a, b)
 
     def _split_low_part(self, a: Expr, b: Expr) -> tuple[Expr, Expr, Expr] | None:
@@ -244,8 +243,8 @@ def _recombine(expr: Expr) -> Expr:
                 continue
             scale = coefficient * sympy.Mul(*[f for f in factors if f is not factor])
             x, c = factor.args
-            partner = sympy.expand(scale * c * FloorDiv(x, c))
+            partner = expand(scale * c * FloorDiv(x, c))
             if partner in expr.args:
-                merged = sympy.expand(expr - term - partner + scale * x)
+                merged = expand(expr - term - partner + scale * x)
                 return _recombine(merged) if isinstance(merged, sympy.Add) else merged
     return expr

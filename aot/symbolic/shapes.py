@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, lru_cache
 
 import sympy
 
@@ -15,6 +15,7 @@ from aot.symbolic.functions import (
     Modulo,
     Symbol,
     exact_quotient,
+    expand,
 )
 
 
@@ -47,7 +48,12 @@ def is_int(expr: Expr, value: int | None = None) -> bool:
 
 def product(values: Sequence[Expr]) -> Expr:
     """Product of sizes; 1 for none."""
-    return sympy.expand(sympy.Mul(*values))
+    return _product(tuple(values))
+
+
+@lru_cache(maxsize=1 << 14)  # as `expand`
+def _product(values: tuple[Expr, ...]) -> Expr:
+    return expand(sympy.Mul(*values))
 
 
 def ceil_div(a: Expr | int, b: Expr | int) -> Expr:
@@ -67,14 +73,14 @@ def row_major_strides(shape: Sequence[Expr]) -> tuple[Expr, ...]:
     running: Expr = sympy.S.One
     for size in reversed(shape):
         strides.append(running)
-        running = sympy.expand(running * size)
+        running = expand(running * size)
     return tuple(reversed(strides))
 
 
 def ravel(index: Sequence[Expr], shape: Sequence[Expr]) -> Expr:
     """The row-major linear position of `index` in `shape`."""
     strides = row_major_strides(shape)
-    return sympy.expand(sympy.Add(*[i * s for i, s in zip(index, strides, strict=True)]))
+    return expand(sympy.Add(*[i * s for i, s in zip(index, strides, strict=True)]))
 
 
 def unravel(position: Expr, shape: Sequence[Expr]) -> tuple[Expr, ...]:

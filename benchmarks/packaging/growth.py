@@ -35,7 +35,7 @@ from aot.passes.pipeline import run_passes
 from aot.schedule.fusion import fuse
 from aot.schedule.join import join
 from aot.schedule.memory import plan_memory
-from aot.symbolic import coefficient_of
+from aot.symbolic import coefficient_of, expand, shapes
 from benchmarks.packaging import layers
 
 SIZES = (1, 2, 4)
@@ -106,7 +106,8 @@ def work_of(graph: TensorGraph, *, counted: bool) -> Mapping[str, Work]:
 def forget() -> None:
     """What is kept of expressions goes, so that no model finds what another has left."""
     clear_cache()
-    coefficient_of.cache_clear()
+    for kept in (coefficient_of, expand, shapes._product):
+        kept.cache_clear()
 
 
 def exponent(work: Sequence[float]) -> float:

@@ -105,7 +105,7 @@ class Program:
         for weight in self.emitted.graph.derived:
             sources = [inputs[source] for source in weight.sources]
             recipe = CppBackend().recipes()[weight.recipe]
-            packed = recipe(*sources, **dict(weight.params))
+            packed = recipe.whole(*sources, **dict(weight.params))
             buffer = self.emitted.graph.buffers[weight.name]
             assert packed.shape == tuple(int(n) for n in buffer.shape)
             arrays[weight.name] = packed

@@ -38,13 +38,31 @@ def pieces(x: torch.Tensor) -> torch.Tensor:
     return rows.to(torch.float64) + torch.ones(2).expand_as(rows)
 
 
+def heads(x: torch.Tensor) -> Any:
+    """Sizes that are asked for, of an input and of what is made of it, and computed with."""
+    b, s, w = x.shape
+    parts = x.reshape(b, s, 2, w // 2).transpose(1, 2)
+    rows = parts.flatten(0, 1)
+    mask = torch.arange(rows.shape[1])[None, :] < x.shape[1] - 1
+    return (parts + mask[..., None]).reshape(b * 2, s, -1) + rows.numel(), rows.size(0) // 2
+
+
+def overwritten(x: torch.Tensor) -> Any:
+    """Writes over values that nobody else has, also twice, and read before and after."""
+    y = x * 2
+    z = y.relu_().add_(1, alpha=2)
+    seen = y.sum(-1)
+    w = (seen + 1).clamp_(0, 3)
+    return y, z.mul_(z), w.masked_fill_(seen > 1, 0.5), nn.functional.hardswish(seen, inplace=True)
+
+
 def stages() -> nn.Module:
-    return nn.Sequential(
-        nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.SiLU(), nn.Dropout(), nn.Flatten(1)
-    )
+    layers = nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.SiLU(), nn.ReLU(inplace=True), nn.Dropout()
+    return nn.Sequential(*layers, nn.Flatten(1))
 
 
 OPEN = ({0: Dim("rows", min=1, max=64)},)
+BOTH = ({0: Dim("rows", min=2, max=64), 1: Dim("columns", min=3, max=64)},)
 X = torch.ones(4, 6, 8)
 
 ALONE: Sequence[tuple[str, nn.Module, tuple[torch.Tensor, ...], Any]] = [
@@ -53,6 +71,9 @@ ALONE: Sequence[tuple[str, nn.Module, tuple[torch.Tensor, ...], Any]] = [
     ("images", stages(), (torch.ones(1, 3, 5, 5),), None),
     ("pieces", Model(pieces), (X,), None),
     ("open sizes", Model(pieces), (X,), OPEN),
+    ("values written over", Model(overwritten), (X,), OPEN),
+    ("sizes asked for", Model(heads), (X,), OPEN),
+    ("two sizes asked for", Model(heads), (X,), BOTH),
     ("random numbers", Model(lambda x: torch.rand(3) + x.new_zeros(3) + x.sum()), (X,), None),
     ("an input that comes back", Model(lambda x: (x.contiguous(), x.detach(), x + 1)), (X,), None),
 ]
@@ -107,8 +128,18 @@ def written(x: torch.Tensor) -> torch.Tensor:
     return y
 
 
+def seen_through(x: torch.Tensor) -> Any:
+    y = x * 2
+    part = y[0]
+    return y.relu_(), part
+
+
 WHOLE: Sequence[tuple[str, Function, torch.Tensor]] = [
     ("writes into memory", written, X),
+    ("writes into an input", lambda x: x.relu_() + 1, X),
+    ("writes into what is seen elsewhere", seen_through, X),
+    ("writes through another name", lambda x: (x * 2).reshape(4, 2, 3, 8).add_(1), X),
+    ("draws numbers", lambda x: (x * 2).uniform_(), X),
     ("a number of elements", lambda x: x[x > 0], X),
     ("a conjugate that is yet to be taken", lambda x: torch.matmul(x, x.mH), X[0] + 0j),
     ("a graph of its own", lambda x: torch.cond(x.sum() > 0, torch.sin, torch.cos, (x,)), X),

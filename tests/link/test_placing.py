@@ -1,6 +1,7 @@
 """Weights of several programs: an entry for each value, however many programs read it."""
 
 import dataclasses
+from collections.abc import Iterator
 from types import MappingProxyType
 
 import numpy as np
@@ -73,6 +74,9 @@ class Store:
     def array(self, fqn: str) -> np.ndarray:
         self.asked.append(fqn)
         return np.full(4, self.value, np.float32)
+
+    def parts(self, fqn: str) -> Iterator[np.ndarray]:
+        yield from np.split(self.array(fqn), 2)
 
 
 def test_entries_come_from_the_first_program_that_reads_them() -> None:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from aot_runtime.format.declarations import Declaration
 
-from aot.backends.base import UNNAMED, Array, EmittedGraph, KernelBinary, KernelSource
+from aot.backends.base import UNNAMED, EmittedGraph, KernelBinary, KernelSource
 from aot.backends.cpp.build import Builder, Unit, make_units
 from aot.backends.cpp.kernel import (
     SIGNATURE,
@@ -29,6 +29,7 @@ from aot.errors import InternalError
 from aot.ir.declarations import declare
 from aot.ir.kernels import FusedKernel, KernelGraph, Launch, NestKernel, WorkUnits
 from aot.ir.machine import Machine
+from aot.ir.weights import Recipe
 from aot.options import BuildOptions, Target
 from aot.symbolic import integer
 
@@ -75,7 +76,7 @@ class CppBackend:
             grain_bytes=64 * 1024,
         )
 
-    def recipes(self) -> Mapping[str, Callable[..., Array]]:
+    def recipes(self) -> Mapping[str, Recipe]:
         """The packing functions that `prepare` names in derived weights."""
         return packing_recipes()
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from aot.backends.cpp.packing import RECIPES, pack_matmul_weight
+from aot.backends.cpp.packing import PANEL, RECIPES, pack_matmul_weight
 from aot.backends.cpp.packing_nests import packing_nest
 from aot.backends.cpp.text import Writer, index_text
 from aot.errors import InternalError
@@ -20,6 +20,7 @@ from aot.ir.kernels import TemplateKernel
 from aot.ir.loops import reads
 from aot.ir.nests import Axis, Buffer, DerivedWeight, View
 from aot.ir.templates.base import TemplateCall
+from aot.ir.weights import Recipe
 from aot.symbolic import (
     Add,
     Expr,
@@ -167,9 +168,12 @@ def _position(axes: Sequence[Axis], index: Expr) -> str:
     return f"({index})".replace(" ", "")
 
 
-def packing_recipes() -> dict[str, Callable[..., Array]]:
-    """The recipes of `pack_weight`: `pack(source, view=View, **params) -> array`."""
-    return {name: partial(_pack_seen, pack) for name, pack in RECIPES.items()}
+def packing_recipes() -> dict[str, Recipe]:
+    """The recipes of `pack_weight`; they take the source, and the view as `view`."""
+    return {
+        name: Recipe(partial(_pack_seen, pack), partial(_parts_seen, pack))
+        for name, pack in RECIPES.items()
+    }
 
 
 def _pack_seen(pack: Callable[..., Array], source: Array, *, view: View, **params: Any) -> Array:
@@ -179,3 +183,20 @@ def _pack_seen(pack: Callable[..., Array], source: Array, *, view: View, **param
         flat = array.reshape(-1, *array.shape[-2:])
         return np.stack([pack(matrix, **params) for matrix in flat])
     return np.ascontiguousarray(pack(array, **params))
+
+
+def _parts_seen(
+    pack: Callable[..., Array], source: Array, *, view: View, **params: Any
+) -> Iterator[Array]:
+    """Panels of a matrix's columns; anything else is one part."""
+    array = look(view, {view.buffer: source}, {})
+    if pack is not pack_matmul_weight or array.ndim != 2:
+        yield _pack_seen(pack, source, view=view, **params)
+        return
+    wide = max(1, _PART_BYTES // max(1, PANEL * array.shape[0] * array.itemsize)) * PANEL
+    for first in range(0, array.shape[1], wide):
+        yield pack(array[:, first : first + wide])
+
+
+_PART_BYTES = 1 << 20
+"""Of a packed matrix at a time: memory that is used again, and in the cache when it is hashed."""

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from aot_runtime.format.declarations import Declaration
 
-from aot.backends.base import Array, EmittedGraph, KernelBinary, KernelSource
+from aot.backends.base import EmittedGraph, KernelBinary, KernelSource
 from aot.backends.triton.body import ATOMICS
 from aot.backends.triton.compile import ALIGNMENT, compile_kernels
 from aot.backends.triton.gpu import GPUS, Gpu
@@ -32,6 +32,7 @@ from aot.ir.kernels import (
 )
 from aot.ir.machine import CrossedTile, Machine
 from aot.ir.user_kernel import TRITON
+from aot.ir.weights import Recipe
 from aot.options import BuildOptions, Target
 
 
@@ -81,7 +82,7 @@ class TritonBackend:
         (arch,) = target.archs
         return replace(GPUS[arch], tuning=self.tuning)
 
-    def recipes(self) -> Mapping[str, Callable[..., Array]]:
+    def recipes(self) -> Mapping[str, Recipe]:
         """No weights are packed: tensor cores take them as they are."""
         return {}
 

@@ -41,7 +41,10 @@ class Digest:
 
 
 class Hasher:
-    """Computes a `Digest` of bytes that come in pieces."""
+    """Computes a `Digest` of bytes that come in pieces.
+
+    Those of the whole and of the blocks may be updated by a thread each.
+    """
 
     def __init__(self) -> None:
         self._whole = hashlib.sha256()
@@ -51,7 +54,15 @@ class Hasher:
 
     def update(self, data: memoryview) -> None:
         """Take the next bytes."""
+        self.update_whole(data)
+        self.update_blocks(data)
+
+    def update_whole(self, data: memoryview) -> None:
+        """Take the next bytes for the digest of all."""
         self._whole.update(data)
+
+    def update_blocks(self, data: memoryview) -> None:
+        """Take the next bytes for the digests of the blocks."""
         while data:
             if not self._room:
                 self._end_block()

@@ -33,7 +33,7 @@ def check(
     axes = tuple(Axis(var(f"a{k}"), sizes[k]) for k in order)
     index = tuple(axes[order.index(k)].symbol for k in range(len(shape)))
     buffer, derived = pack_weight(source, View("w", axes, index), recipe, packed, params)
-    expected = packing_recipes()[recipe](values, **dict(derived.params))
+    expected = packing_recipes()[recipe].whole(values, **dict(derived.params))
     arrays = {"w": values}
     (nest,) = derived.nests
     run_op(nest, {"w": source, buffer.name: buffer}, arrays, {})

@@ -1,0 +1,49 @@
+"""Takers in threads of their own: all pieces in order, errors in the giver, a bounded memory."""
+
+import threading
+
+import pytest
+
+from aot.link.takers import AHEAD_BYTES, takers
+
+
+def test_every_taker_has_all_pieces_in_order() -> None:
+    pieces = [bytes([k]) * 100 for k in range(50)]
+    taken: list[list[bytes]] = [[], []]
+    with takers(2) as side:
+        for piece in pieces:
+            side.give(memoryview(piece), *(lambda x, to=to: to.append(bytes(x)) for to in taken))
+        side.finish()
+    assert taken == [pieces, pieces]
+
+
+def test_no_more_is_ahead_than_may_be() -> None:
+    piece = memoryview(bytes(AHEAD_BYTES // 4))
+    go, waits = threading.Semaphore(0), 0
+    with takers(1) as side:
+
+        def take(x: memoryview) -> None:
+            go.acquire()
+
+        for _ in range(4):
+            side.give(piece, take)
+        fifth = threading.Thread(target=side.give, args=(piece, take))
+        fifth.start()
+        fifth.join(0.05)
+        waits += fifth.is_alive()
+        go.release(5)
+        fifth.join()
+        side.finish()
+    assert waits == 1
+
+
+def test_an_error_is_the_givers_and_ends_all() -> None:
+    taken = []
+
+    def fail(x: memoryview) -> None:
+        raise OSError("full")
+
+    with pytest.raises(OSError, match="full"), takers(2) as side:
+        for _ in range(3):
+            side.give(memoryview(bytes(AHEAD_BYTES)), taken.append, fail)
+    assert len(taken) < 3
