@@ -35,6 +35,10 @@ from aot.ir.user_kernel import TRITON
 from aot.options import BuildOptions, Target
 
 
+COLUMN_UNITS = 8
+"""Strips of columns that take as much of a device as another program: their programs are small."""
+
+
 @dataclass(frozen=True)
 class TritonBackend:
     """Generates Triton modules, one kernel each, and compiles them to cubins.
@@ -69,6 +73,8 @@ class TritonBackend:
             alignment=ALIGNMENT,
             units=self._gpu(target).units,
             wide_units=2,
+            column_units=COLUMN_UNITS * self._gpu(target).units,
+            line_elements=256,
             languages=frozenset((TRITON,)),
             joins=ATOMICS,
             in_order=False,
