@@ -151,8 +151,8 @@ of 64 by 32 (44 columns, 1024, 8 heads). 128 by 64 took 0.88, 0.90 and 0.87, and
 without a mask (3160 keys, 16 heads). Of 80 columns in two pieces 64 by 32 took 0.53 of 16 by 64 in
 one (7132, causal, 4 heads), 32 by 32 0.76, 32 by 64 1.18. Of 192 columns in two pieces 32 by 32
 took 0.34 of 16 by 32 in one (7420, causal, 8 heads) and 0.32 (3872, a bias, 32 heads); 128 by 32
-took 0.37 and 0.42. Of 256 columns in two pieces 32 by 64 took 0.46 of 16 by 32 in one (4096 keys, 32
-heads), with one block in flight: 32 by 32 0.48 (with two in flight 0.58), 16 by 64 0.53, 64 by 32
+took 0.37 and 0.42. Of 256 columns in two pieces 32 by 64, with one block in flight, took 0.46 of 16
+by 32 in one (4096 keys, 32 heads); 32 by 32 0.48 (with two in flight 0.58), 16 by 64 0.53, 64 by 32
 0.75; in one piece 32 by 32 0.73.
 """
 

@@ -34,9 +34,9 @@ from aot.ir.machine import CrossedTile, Machine
 from aot.ir.user_kernel import TRITON
 from aot.options import BuildOptions, Target
 
-
-COLUMN_UNITS = 8
-"""Strips of columns that take as much of a device as another program: their programs are small."""
+COLUMN_UNITS = 4
+"""Strips of columns that take as much of a device as another program: means of 1912 x 35090 float16
+took 98 us on an H200 with 549 programs, 50 with 2196."""
 
 
 @dataclass(frozen=True)

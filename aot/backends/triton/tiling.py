@@ -35,12 +35,13 @@ norms of 65,536 in bfloat16 74, before 116."""
 TILE_POINTS = 4096
 """Points of a tile of several short rows."""
 
-ACROSS_POINTS, ODD_POINTS = 1024, 2048
-"""Points of a tile whose rows are neighbours in memory, and where these are read one by one, which
-wants more loads of a thread: small programs even out what multiprocessors have to do. On an H200:
-sums of 749 x 89552 float64 135 us with 1024, 158 with 2048, 151 with 4096; means of 32896 x 2040
-bfloat16 42, 48 and 52; maxima of 471775 x 140 59, 84 and 72; but argmax of 751 x 86175 float16 128,
-79 and 112, log_softmax of 3911 x 17157 331, 282 and 320."""
+WHOLE_POINTS, ODD_POINTS = 1024, 2048
+"""Points of a tile down columns of a matrix that is not cut into parts, of which there are enough
+for all programs; and where these are read one by one, which wants more loads of a thread. Such
+programs are long, and small ones are more even: on an H200 sums of 749 x 89552 float64 took 135 us
+with 1024, 158 with 2048 and 151 with `TILE_POINTS`, argmax of 479 x 131072 bfloat16 38, 43 and 50,
+of 751 x 86175 float16, at odd addresses, 128, 79 and 112. Parts are even as they are: means of 1912
+x 35090 float16 in four parts took 100, 102 and 50."""
 
 WORD_BYTES = 4
 """That a load of neighbours takes at least."""
@@ -331,7 +332,7 @@ def row_tile(kernel: NestKernel, context: KernelContext, hints: Hints, units: in
     near = not across and _is_near(kernel, context, longest)
     turn = NEAR_POINTS if near else LOOP_POINTS * 4 // size
     if across and not held:
-        turn = _across_points(kernel, context, hints)
+        turn = _across_points(kernel, context, hints, rows // block >= units)
     for extents, stage in spaces.items():
         dim, loops = _columns(
             f"r{len(columns)}", stage, context, hints, block, across and not held, turn
@@ -358,11 +359,13 @@ def row_tile(kernel: NestKernel, context: KernelContext, hints: Hints, units: in
     return RowTile(dim, columns, frozenset(looped), warps, pieces, apart, near)
 
 
-def _across_points(kernel: NestKernel, context: KernelContext, hints: Hints) -> int:
-    """Points of a turn down columns."""
+def _across_points(kernel: NestKernel, context: KernelContext, hints: Hints, many: bool) -> int:
+    """Points of a turn down columns; `many`: programs of them keep the device busy."""
+    if not many or len(kernel.outer) > 1:
+        return TILE_POINTS
     size = min((context.buffers[a.buffer].dtype.itemsize for a in _reads(kernel)), default=4)
-    whole = hints.value(kernel.outer[-1].extent) * size % WORD_BYTES == 0
-    return ACROSS_POINTS if whole else ODD_POINTS
+    whole = hints.value(kernel.outer[0].extent) * size % WORD_BYTES == 0
+    return WHOLE_POINTS if whole else ODD_POINTS
 
 
 def _is_near(kernel: NestKernel, context: KernelContext, longest: int) -> bool:

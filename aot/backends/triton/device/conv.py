@@ -184,10 +184,14 @@ def narrow_taps(
     """`acc` with what CHANNELS channels from `start` on add at all taps."""
     if UNROLLED:
         for tap in tl.static_range(taps):
-            acc = narrow_step(args, load_x, load_w, group, m, first, seen, tap, start, acc, CHANNELS)
+            acc = narrow_step(
+                args, load_x, load_w, group, m, first, seen, tap, start, acc, CHANNELS
+            )
     else:
         for tap in range(taps):
-            acc = narrow_step(args, load_x, load_w, group, m, first, seen, tap, start, acc, CHANNELS)
+            acc = narrow_step(
+                args, load_x, load_w, group, m, first, seen, tap, start, acc, CHANNELS
+            )
     return acc
 
 
