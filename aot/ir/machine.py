@@ -44,6 +44,7 @@ class Machine:
         lanes: Elements of 4 bytes in the widest vector.
         units: Parallel work units from which a launch keeps the device busy.
         wide_units: A work unit that walks a row of more than row_points counts as so many.
+        column_units: The same of strips of columns, which read a line of each row; 0: as many.
         cut_units: Parallel work units from which no loop is cut into strips for more of them.
         languages: Of the kernels that a model may bring along.
         joins: (Mode of a store, name of an element type) by which values can join memory; None:
@@ -63,6 +64,8 @@ class Machine:
         large_bytes: A buffer of so many is no longer in a cache when it is read again.
         block_bytes: A block of so many still is.
         cache_line: Bytes that come together.
+        line_bytes, line_elements: Rows of fewer bytes are joined to rows of so many elements, where
+            work units read neighbouring columns side by side; 0: none are.
         way_bytes, ways: Of the nearest cache: lines so far apart share that many places.
 
     Work, in points of an iteration space:
@@ -115,6 +118,7 @@ class Machine:
     lanes: int = 16
     units: int = 8
     wide_units: int = 1
+    column_units: int = 0
     cut_units: int = 16
     languages: frozenset[str] = frozenset()
     joins: frozenset[tuple[str, str]] | None = None
@@ -127,6 +131,8 @@ class Machine:
     large_bytes: int = 4 << 20
     block_bytes: int = 1 << 18
     cache_line: int = 64
+    line_bytes: int = 128
+    line_elements: int = 0
     way_bytes: int = 4096
     ways: int = 8
     serial_points: int = 1 << 14

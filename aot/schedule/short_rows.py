@@ -9,6 +9,7 @@ times k, are reduced by themselves.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
@@ -32,6 +33,7 @@ from aot.ir.scalar import (
 )
 from aot.ir.templates.base import LoopOp
 from aot.schedule.canonical import simplify
+from aot.schedule.deviations import find_pairs
 from aot.schedule.strides import buffer_offset, symbols_as_values
 from aot.schedule.vectorisation import lanes_of
 from aot.symbolic import (
@@ -55,11 +57,15 @@ LEAST_TURNS = 16
 def lengthen_rows(graph: LoopGraph, machine: Machine) -> LoopGraph:
     """The graph with such reductions in steps. Buffers have strides.
 
-    For machines that loop over points, one vector at a time.
+    Machines that loop over points, one vector at a time, want full vectors; others, whose work
+    units read columns side by side, whole lines (`Machine.line_elements`), and sums of squared
+    deviations beside sums of the same elements as they are.
     """
+    paired: frozenset[str] = frozenset()
     if not machine.local_buffers:
-        return graph
-    work = _Lengthening(graph, hints_of(graph.dims), dict(graph.buffers), machine)
+        pairs = find_pairs(graph)
+        paired = frozenset((*pairs, *(nest.name for nest in pairs.values())))
+    work = _Lengthening(graph, hints_of(graph.dims), dict(graph.buffers), machine, paired)
     ops: list[LoopOp] = []
     for op in graph.ops:
         ops.extend(work.steps(op) if isinstance(op, LoopNest) else (op,))
@@ -81,6 +87,20 @@ def rows_together(width: int, lanes: int, idle: float) -> int:
     exact = (k for k in counts if k * width % lanes == 0 and k * width <= 8 * lanes)
     near = (k for k in counts if _waste(k * width, lanes) <= idle / 2)
     return next(exact, None) or next(near, least + lanes - 1)
+
+
+def rows_of_lines(width: int, size: int, count: int, machine: Machine) -> int:
+    """The same of `count` rows of elements of `size` bytes, where lines want to be filled.
+
+    Of as many as make up whole vectors, the first number that leaves none over, else the least.
+    """
+    vector, least = machine.alignment, machine.line_elements
+    if width * size >= machine.line_bytes or least == 0:
+        return 1
+    step = vector // math.gcd(width * size, vector)
+    first = -(-least // (width * step)) * step
+    choices = range(first, 4 * first, step)
+    return next((k for k in choices if count % k == 0), first)
 
 
 def _waste(width: int, lanes: int) -> float:
@@ -113,6 +133,7 @@ class _Lengthening:
     hints: Hints
     buffers: dict[str, Buffer]
     machine: Machine
+    paired: frozenset[str] = frozenset()
     decisions: list[Decision] = field(default_factory=list)
 
     def steps(self, nest: LoopNest) -> tuple[LoopNest, ...]:
@@ -121,6 +142,8 @@ class _Lengthening:
         plain = all(n.attr in JOINED for n in reduces) and not nest.conflicts
         points = self.hints.volume((*nest.axes, *nest.reduction))
         if not reduces or not plain or points < self.machine.simple_points:
+            return (nest,)
+        if nest.name in self.paired:
             return (nest,)
         rows = self._rows(nest, reduces)
         if rows is None:
@@ -151,11 +174,22 @@ class _Lengthening:
                 fixed = long.extent.is_Integer and short.extent.is_Integer
                 if not fixed or {long.symbol, short.symbol} & values:
                     continue
-                count = rows_together(int(short.extent), lanes, self.machine.idle_share)
+                count = self._count(int(short.extent), int(long.extent), lanes, accesses)
                 far = int(long.extent) >= LEAST_TURNS * count
                 if count > 1 and far and self._neighbours(nest, offsets, long, short):
                     return _of(long, short, count, self.machine)
         return None
+
+    def _count(self, width: int, height: int, lanes: int, accesses: Iterable[Node]) -> int:
+        """Rows to join; 1 where each is long enough by itself."""
+        if self.machine.local_buffers:
+            return rows_together(width, lanes, self.machine.idle_share)
+        read = [self.buffers[n.attr.buffer] for n in accesses if isinstance(n.attr, Access)]
+        sizes = [b.dtype.itemsize for b in read]
+        large = max((self.hints.elements(b.shape) * b.dtype.itemsize for b in read), default=0)
+        if large < self.machine.large_bytes:
+            return 1
+        return rows_of_lines(width, min(sizes), height, self.machine)
 
     def _neighbours(self, nest: LoopNest, offsets: Iterable[Expr], long: Axis, short: Axis) -> bool:
         """Whether something is read row by row, and nothing in another way that follows rows."""
@@ -270,7 +304,7 @@ class _Lengthening:
 def _of(long: Axis, short: Axis, count: int, machine: Machine) -> _Rows:
     """The rows, as many of them as workers can share if that leaves few over."""
     turns = int(long.extent) // count
-    for shares in (8, 4, 2, 1):
+    for shares in (8, 4, 2, 1) if machine.local_buffers else ():
         left = turns % (shares * machine.units)
         if left <= turns * machine.left_share:
             turns -= left

@@ -133,9 +133,7 @@ class _Splitter:
                 reason = f"another nest reduces {main.buffer} along rows: one tile serves both"
                 return nest, _Plan(chunk, None, None, reason)
         narrow, beside = self._narrow_axis(nest, main)
-        enough = self.machine.units
-        if self._walks_rows(nest, main):
-            enough //= self.machine.wide_units
+        enough = self._enough(nest, main)
         rest = [a for a in nest.reduction if a != narrow]
         # The parts of a search lie one behind the other.
         rest = rest[:1] if searches else rest
@@ -178,6 +176,13 @@ class _Splitter:
         sums = f"{nest.stores[0].buffer}_part0"
         self.parts[squares.name] = HeldPart(chunk, high, extent, sums)
         return made
+
+    def _enough(self, nest: LoopNest, main: StridedAccess) -> int:
+        """Parallel units from which a nest keeps the device busy."""
+        if self._walks_rows(nest, main):
+            return self.machine.units // self.machine.wide_units
+        across = any(main.stride(a.symbol) == 1 for a in nest.axes)
+        return max(self.machine.units, self.machine.column_units if across else 0)
 
     def _across(self, nest: LoopNest, main: StridedAccess) -> bool:
         """True when columns of a buffer are reduced that no cache holds."""
@@ -313,6 +318,7 @@ class _Splitter:
         others = self.hints.volume(a for a in nest.reduction if a != axis)
         enough = self.machine.units
         if not self.machine.local_buffers:  # where a work unit would sum up many results
+            enough = max(enough, self._enough(nest, main))
             enough = -(-enough // max(1, self._units(nest, main, None)))
         if (
             enough <= extent <= self.machine.most_parts

@@ -9,11 +9,11 @@ import pytest
 
 from aot.ir.dtypes import FLOAT64
 from aot.ir.loops import LoopGraph
-from aot.ir.scalar import binary, reduce_, unary
+from aot.ir.scalar import binary, const, reduce_, unary
 from aot.lowering.builder import GraphBuilder, Tensor
 from aot.passes.layout import choose_layouts
 from aot.schedule.fusion import fuse
-from aot.schedule.short_rows import lengthen_rows, rows_together
+from aot.schedule.short_rows import lengthen_rows, rows_of_lines, rows_together
 from tests.schedule.graphs import (
     BATCH,
     DEVICE,
@@ -56,6 +56,58 @@ def test_rows_together_fill_two_vectors_at_least(width: int, lanes: int, count: 
     assert rows_together(width, lanes, 0.25) == count
     assert count == 1 or count * width >= 2 * lanes
     assert -count * width % lanes <= count * width / 8
+
+
+LINES = replace(TILES, line_elements=256, alignment=16, large_bytes=1 << 16)
+"""A device whose work units read columns side by side."""
+
+
+@pytest.mark.parametrize(
+    ("width", "size", "height", "count"),
+    [
+        (6, 2, 11184810, 44),  # 10 rows are over
+        (6, 2, 10483200, 48),  # none are
+        (3, 4, 1 << 20, 128),
+        (8, 4, 1 << 20, 32),
+        (64, 2, 1 << 20, 1),  # a line
+        (63, 2, 1 << 20, 8),
+    ],
+)
+def test_rows_of_lines_are_whole_vectors(width: int, size: int, height: int, count: int) -> None:
+    assert rows_of_lines(width, size, height, LINES) == count
+    assert count == 1 or (count * width * size % 16 == 0 and count * width >= 256)
+    assert rows_of_lines(width, size, height, TILES) == 1
+
+
+def test_narrow_columns_side_by_side_are_joined_to_lines() -> None:
+    graph = laid(_sum, {"x": (30001, 3)})
+    long = lengthen_rows(graph, LINES)
+    check_same(graph, long, tolerance=1e-3)
+    assert text(*long.ops).splitlines() == [
+        "n0_rows = nest(r0_i0<264 | r0_turn<340) "
+        "{ buf1_rows0[r0_i0] = sum(x[(r0_i0 // 3) + 88*r0_turn, (r0_i0 % 3)]) }",
+        "n0_over = nest(i0<3 | r0_over<81) { buf1_over0[i0] = sum(x[r0_over + 29920, i0]) }",
+        "n0 = nest(i0<3 | r0_lane<88) "
+        "{ buf1[i0] = sum(buf1_rows0[3*r0_lane + i0]) + buf1_over0[i0] }",
+    ]
+    small = replace(LINES, large_bytes=1 << 20)
+    assert lengthen_rows(graph, small) is graph
+
+
+def test_sums_whose_squares_are_summed_stay_beside_them() -> None:
+    def variance(builder: GraphBuilder, x: Tensor) -> Sequence[Tensor]:
+        total = reduce_op("sum", x, 0)
+
+        def value(at, r):
+            mean = binary("mul", total.load(at), const(1 / 30000, x.dtype))
+            off = binary("sub", x.load((r[0], at[0])), mean)
+            return reduce_("sum", binary("mul", off, off))
+
+        return [builder.reduction([x.shape[1]], [x.shape[0]], [(x.dtype, value)])[0]]
+
+    graph = laid(variance, {"x": (30000, 3)})
+    assert len(lengthen_rows(graph, DEVICE).ops) > len(graph.ops)
+    assert lengthen_rows(graph, LINES) is graph
 
 
 def test_long_rows_then_what_is_over_then_all_of_them() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -64,6 +65,18 @@ def test_what_follows_the_reduction_is_done_once() -> None:
 def test_reductions_of_enough_units_stay(shape: tuple[int, ...], axis: int) -> None:
     graph = laid(lambda _, x: [reduce_op("sum", x, axis)], {"x": shape})
     assert split_reductions(graph, DEVICE) is graph
+
+
+@pytest.mark.parametrize(("columns", "parts"), [(4096, 8), (16384, 8), (40000, 0)])
+def test_strips_of_columns_count_less_than_other_units(columns: int, parts: int) -> None:
+    """Each reads a line of each row: there want to be more of them."""
+    graph = laid(lambda _, x: [reduce_op("sum", x, 0)], {"x": (2048, columns)})
+    assert split_reductions(graph, replace(TILES, units=16)) is graph
+    split = split_reductions(graph, replace(TILES, units=16, column_units=512))
+    first = split.ops[0]
+    assert isinstance(first, LoopNest)
+    assert [int(a.extent) for a in first.axes] == ([parts] if parts else []) + [columns]
+    check_same(graph, split, tolerance=1e-3)
 
 
 def _extreme(kind: str, shape: tuple[int, ...]) -> LoopGraph:

@@ -129,7 +129,7 @@ _SPLIT = {
     96: AttentionTile(64, 32, 4, 2),
     128: AttentionTile(128, 64, 8, 1),
     192: AttentionTile(32, 32, 4, 2),
-    256: AttentionTile(16, 32, 8, 2),
+    256: AttentionTile(32, 64, 4, 1),
 }
 _SPLIT_LOW = {
     64: AttentionTile(32, 64, 4, 2),
@@ -151,7 +151,9 @@ of 64 by 32 (44 columns, 1024, 8 heads). 128 by 64 took 0.88, 0.90 and 0.87, and
 without a mask (3160 keys, 16 heads). Of 80 columns in two pieces 64 by 32 took 0.53 of 16 by 64 in
 one (7132, causal, 4 heads), 32 by 32 0.76, 32 by 64 1.18. Of 192 columns in two pieces 32 by 32
 took 0.34 of 16 by 32 in one (7420, causal, 8 heads) and 0.32 (3872, a bias, 32 heads); 128 by 32
-took 0.37 and 0.42.
+took 0.37 and 0.42. Of 256 columns in two pieces 32 by 64, with one block in flight, took 0.46 of 16
+by 32 in one (4096 keys, 32 heads); 32 by 32 0.48 (with two in flight 0.58), 16 by 64 0.53, 64 by 32
+0.75; in one piece 32 by 32 0.73.
 """
 
 _SINGLE_KEYS = 64
@@ -239,6 +241,9 @@ _WARPS = 4
 _FIRST_PIECES = {2: (32, 64, 128), 4: (64, 128)}
 """Columns of the first of two pieces, by the bytes of an element, where two were measured."""
 
+_MOST_WHOLE = {2: 256, 4: 128}
+"""Columns of the greatest single piece: registers hold both halves of float32's digits."""
+
 
 def column_pieces(extent: int, dtype: DType) -> tuple[int, int]:
     """The columns of a head as tensor cores take them: a power of two, and those behind it, or 0.
@@ -248,7 +253,8 @@ def column_pieces(extent: int, dtype: DType) -> tuple[int, int]:
     whole = power_above(max(LEAST_COLUMNS, extent))
     first = whole // 2
     more = power_above(max(LEAST_COLUMNS, extent - first))
-    fewer = first in _FIRST_PIECES.get(dtype.itemsize, ()) and first + more < whole
+    worth = first + more < whole or whole > _MOST_WHOLE.get(dtype.itemsize, whole)
+    fewer = first in _FIRST_PIECES.get(dtype.itemsize, ()) and worth
     return (first, more) if fewer else (whole, 0)
 
 

@@ -35,6 +35,10 @@ from aot.ir.user_kernel import TRITON
 from aot.ir.weights import Recipe
 from aot.options import BuildOptions, Target
 
+COLUMN_UNITS = 4
+"""Strips of columns that take as much of a device as another program: means of 1912 x 35090 float16
+took 98 us on an H200 with 549 programs, 50 with 2196."""
+
 
 @dataclass(frozen=True)
 class TritonBackend:
@@ -70,6 +74,8 @@ class TritonBackend:
             alignment=ALIGNMENT,
             units=self._gpu(target).units,
             wide_units=2,
+            column_units=COLUMN_UNITS * self._gpu(target).units,
+            line_elements=256,
             languages=frozenset((TRITON,)),
             joins=ATOMICS,
             in_order=False,

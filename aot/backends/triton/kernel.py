@@ -18,7 +18,12 @@ from aot.backends.triton.dot import open_batch
 from aot.backends.triton.gpu import Gpu
 from aot.backends.triton.helpers import definitions, gluon_imports
 from aot.backends.triton.online import find_online
-from aot.backends.triton.reduction import Accumulator, reductions_of, store_reduced
+from aot.backends.triton.reduction import (
+    Accumulator,
+    reductions_of,
+    searched_with,
+    store_reduced,
+)
 from aot.backends.triton.shared_reads import SharedReads
 from aot.backends.triton.short_reduction import ShortBody, emit_stage
 from aot.backends.triton.short_tile import ShortTile, short_tile
@@ -299,7 +304,9 @@ class _Rows:
         self._accumulators = {
             node: [Accumulator(r, rows.name, d.name, looped) for d in pieces or (columns,)]
             for node, r in found.items()
+            if searched_with(r, found.values()) is None
         }
+        self._extremes = [r for n, r in found.items() if n not in self._accumulators]
 
     @property
     def is_ordered(self) -> bool:
@@ -328,6 +335,11 @@ class _Rows:
                 self._point(place)
         for node, (accumulator, *others) in self._accumulators.items():
             body.define(node, accumulator.finish(body, *others))
+        for r in self._extremes:
+            search = searched_with(r, [a.reduction for a, *_ in self._accumulators.values()])
+            assert search is not None
+            (found,) = self._accumulators[search.node]
+            body.define(r.node, found.extreme(body, r))
         store_reduced(body, self._stage)
 
     def _point(self, place: int = 0) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from aot.backends.triton.body import Body
@@ -78,6 +79,13 @@ def reductions_of(nest: LoopNest) -> list[Reduction]:
     return [replace(r, ascending=len(domain) == 1) for r in found]
 
 
+def searched_with(r: Reduction, others: Iterable[Reduction]) -> Reduction | None:
+    """The search for the position of what `r` finds, among others; None where there is none."""
+    kind = f"arg{r.kind}"
+    same = (o for o in others if o.kind == kind and o.value == r.value and o.dtype == r.dtype)
+    return next(same, None)
+
+
 def _reduction(node: Node, position: Expr) -> Reduction:
     kind, value = str(node.attr), node.args[0]
     if kind in ("any", "all"):
@@ -121,6 +129,11 @@ class Accumulator:
         self._looped = looped
         self._name = ""
         self._place = ""
+
+    @property
+    def reduction(self) -> Reduction:
+        """What is accumulated."""
+        return self._r
 
     def declare(self, body: Body) -> None:
         """Writes the accumulator's start, before a loop."""
@@ -186,17 +199,23 @@ class Accumulator:
             first, last = _FIRST[r.kind], _GREATEST[_places(body).name]
             body.writer.line(f"{place} = {first}({self._name}, {self._place}, {last})")
             return body.name(f"{place}[:, None].to(tl.int64)", INT64, self._rows)
-        text = self._along_rows()
+        text = self._along_rows(r)
         for other in others:
-            text = r.joined(text, other._along_rows())
+            text = r.joined(text, other._along_rows(other._r))
+        return self._as_result(body, r, text)
+
+    def extreme(self, body: Body, r: Reduction) -> Value:
+        """The extreme value that a search for its position has found, `r` of the same values."""
+        return self._as_result(body, r, self._along_rows(r))
+
+    def _as_result(self, body: Body, r: Reduction, text: str) -> Value:
         found = body.name(f"{text}[:, None]", r.dtype, self._rows)
         if r.node.dtype.compute == r.dtype:
             return Value(found.text, r.node.dtype, found.dims)
         converted = conversion(found.text, r.dtype, r.node.dtype)
         return body.name(converted, r.node.dtype, self._rows)
 
-    def _along_rows(self) -> str:
-        r = self._r
+    def _along_rows(self, r: Reduction) -> str:
         if r.kind == "sum":
             return f"tl.sum({self._name}, 1)"
         if r.kind in ("min", "max") and not r.dtype.is_float:

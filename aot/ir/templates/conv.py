@@ -61,11 +61,22 @@ class Narrow:
         inputs: Of the input.
         outputs: Of the output, where neighbouring places see neighbours.
         outputs_of_steps: The same where a stride lies between what they see.
+        products: Of an input and an output of one of several groups, from which on these are taken,
+            with operands whose places are neighbours.
+        few, few_outputs: Inputs of such a group, if fewer, and its outputs.
+        group_outputs: Outputs of a group of any more inputs.
+        vector, vector_outputs: The same where its inputs are whole vectors of so many elements.
     """
 
     inputs: int = 0
     outputs: int = 0
     outputs_of_steps: int = 0
+    products: int = 0
+    few: int = 0
+    few_outputs: int = 0
+    group_outputs: int = 0
+    vector: int = 1
+    vector_outputs: int = 0
 
 
 @dataclass(frozen=True)
@@ -123,13 +134,22 @@ class Conv(TemplateCall):
         return bool(self.groups == channels and self.w.axes[0].extent == channels)
 
     def is_narrow(self, narrow: Narrow) -> bool:
-        """True for one group of at most so many input channels and outputs."""
+        """True for groups of at most so many input channels and outputs."""
         outputs, inputs, *_ = (axis.extent for axis in self.w.axes)
-        if self.groups > 1 or not (is_int(inputs) and is_int(outputs)):
+        if not (is_int(inputs) and is_int(outputs)):
             return False
+        if self.groups > 1:
+            return self._is_narrow_group(narrow, int(inputs), int(outputs))
         steps = any(step != 1 for step in self.stride)
         most = narrow.outputs_of_steps if steps else narrow.outputs
         return int(inputs) <= narrow.inputs and int(outputs) <= most
+
+    def _is_narrow_group(self, narrow: Narrow, inputs: int, outputs: int) -> bool:
+        own, rest = divmod(outputs, self.groups)
+        most = narrow.group_outputs if inputs % narrow.vector else narrow.vector_outputs
+        most = narrow.few_outputs if inputs < narrow.few else most
+        fits = own <= most and inputs * own >= narrow.products
+        return fits and rest == 0 and not self.is_partial
 
     def is_direct(self, most: int) -> bool:
         """True for groups of at most `most` products of an input and an output channel."""
@@ -144,7 +164,7 @@ class Conv(TemplateCall):
         Weights of tiny groups lie as channels do where these are neighbours.
         """
         if self.is_narrow(support.narrow):
-            return True
+            return role != "x" or self.groups == 1
         x = strides.get("x")
         near = x is None or x[1] == 1
         return self.is_direct(support.direct) and not (role == "w" and near)
@@ -204,7 +224,8 @@ class Conv(TemplateCall):
         if role == "w":
             return self._weight_walk(support, strides) if support.in_place else self.w.axes
         axes = self.output.axes if role == "output" else self.x.axes
-        return (axes[0], *axes[2:], axes[1]) if support.channels_last else axes
+        last = support.channels_last and not self.is_narrow(support.narrow)
+        return (axes[0], *axes[2:], axes[1]) if last else axes
 
     def packs(self, role: str, support: Support[Any]) -> bool:
         """Unless the template reads operands where they lie."""
@@ -221,6 +242,8 @@ class Conv(TemplateCall):
                 return ""
             if role == "w":
                 return self._misfit_weight(support, strides)
+            if self.is_narrow(support.narrow):
+                return "" if own[-1] in (0, 1) else "its places are no neighbours"
             far = own[1] not in (0, 1) and self.channels_fastest(own, support.vector)
             return "its channels are not contiguous" if far else ""
         apart = role == "x" and self.is_depthwise and self.x.axes[1].extent != 1 and own[1] != 1
@@ -272,8 +295,8 @@ class Conv(TemplateCall):
         own = self.w.axes[1].extent
         uses = hints.volume([self.w.axes[0], *self.w.axes[2:]])
         uses //= math.prod(self.stride) * self.groups
-        itemsize = builder.dtype(self.x.buffer).itemsize
-        whole = self._whole(support, uses, hints, itemsize)
+        dtype = builder.dtype(self.x.buffer)
+        whole = self._whole(support.of_type(dtype), uses, hints, dtype.itemsize)
         roles = self._to_round(builder, support, uses)
         parts = self._parts(builder, support, hints, whole)
         if whole is None and not roles and parts < 2:
@@ -355,6 +378,8 @@ class Conv(TemplateCall):
         """
         wish, channels = support.rows, self.w.axes[1].extent
         if wish is None or not is_int(channels) or support.fills(channels):
+            return None
+        if self.groups > 1 and self.is_narrow(support.narrow):
             return None
         whole = -(-int(channels) // support.vector) * support.vector
         worth = uses >= wish.least_uses and hints.value(self.flops()) >= 2 * wish.least_work

@@ -207,6 +207,49 @@ def test_reads_along_another_axis_get_a_second_tile_dimension() -> None:
     assert "[None, :]" in text
 
 
+@pytest.mark.parametrize(
+    ("shape", "high", "wide"),
+    [((65536, 8), 8, 512), ((65536, 4), 4, 1024), ((65536, 100), 64, 64), ((300, 8), 8, 64)],
+)
+def test_a_short_side_of_such_a_tile_makes_the_other_one_long(
+    shape: tuple[int, int], high: int, wide: int
+) -> None:
+    text = only(emitted(lambda x: x.t().contiguous() + 1, torch.zeros(shape)))
+    assert f"tl.arange(0, {high})[:, None]" in text
+    assert f"tl.arange(0, {wide})[None, :]" in text
+
+
+def test_three_neighbours_are_no_side_of_a_tile() -> None:
+    text = only(emitted(lambda x: x.t().contiguous() + 1, torch.zeros(65536, 3)))
+    assert "None" not in text
+
+
+@pytest.mark.parametrize("dim", [0, 1])
+def test_an_extreme_is_what_the_search_for_its_place_finds(dim: int) -> None:
+    both = emitted(lambda x: x.max(dim), torch.zeros(3000, 4096)).functions[0].text
+    assert len(re.findall(r"tl.reduce\(acc\d+, 1, max_nan\)", both)) == 1
+    assert "= max_nan(acc" not in both
+    other = emitted(lambda x: (x.amin(dim), x.argmax(dim)), torch.zeros(3000, 4096))
+    assert "min_nan" in other.functions[0].text
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns", "deep"),
+    [
+        (400, 140000, 16),
+        (400, 140001, 32),  # at odd addresses
+        (400, 20000, 64),  # few programs
+        (4000, 35090, 64),  # in parts
+    ],
+)
+def test_uncut_columns_of_many_programs_are_walked_in_small_tiles(
+    rows: int, columns: int, deep: int
+) -> None:
+    text = emitted(lambda x: x.sum(0), torch.empty(rows, columns).half()).functions[0].text
+    assert f", {deep}):" in text
+    assert f"tl.arange(0, {deep})[None, :]" in text
+
+
 def test_wrong_indices_are_reported() -> None:
     (function,) = emitted(lambda x, i: x[i], ROWS, torch.zeros(7, dtype=torch.int64)).functions
     assert function.faults

@@ -330,6 +330,64 @@ def test_where_few_channels_end() -> None:
     assert not is_narrow(model(9, 8, 3), tensor(1, 9, 9, 9))
 
 
+GROUPS: dict[str, tuple[Callable[[], Model], torch.Tensor]] = {
+    "a step of channels": (lambda: model(14, 20, 3, HALF, groups=2), half(1, 14, 9, 9)),
+    "steps of channels, channels last": (
+        lambda: model(40, 8, (5, 3), padding=2, groups=2, bias=True),
+        tensor(2, 40, 11, 7, last=True),
+    ),
+    "a prime number of them, and a stride": (
+        lambda: model(26, 6, 3, HALF, F.relu, stride=2, padding=1, groups=2),
+        tensor(1, 26, 9, 11, dtype=HALF),
+    ),
+    "in three dimensions, dilated": (
+        lambda: model(12, 6, 2, rank=3, dilation=2, padding=1, groups=3),
+        tensor(1, 12, 5, 6, 7),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", GROUPS)
+def test_few_outputs_of_a_group_are_summed_by_threads(name: str) -> None:
+    """Each reads a place's neighbour places beside its neighbours: channels lie first."""
+    module, x = GROUPS[name][0](), GROUPS[name][1]
+    assert "conv_narrow(" in emitted(module, x).functions[-1].text
+    check(capture_module(module, (x,)), module, (x,))
+
+
+@pytest.mark.parametrize(
+    ("inputs", "outputs", "dtype", "narrow"),
+    [
+        (7, 16, HALF, True),
+        (7, 17, HALF, False),
+        (9, 6, HALF, True),
+        (9, 7, HALF, False),
+        (16, 4, HALF, False),  # whole vectors
+        (2, 4, HALF, False),  # so few products that each point adds up its own
+        (15, 16, torch.float32, True),
+        (17, 8, torch.float32, True),
+        (17, 9, torch.float32, False),
+        (32, 4, torch.float32, True),
+        (32, 5, torch.float32, False),
+        (7, 4, torch.float64, False),
+    ],
+)
+def test_where_few_outputs_of_a_group_end(
+    inputs: int, outputs: int, dtype: torch.dtype, narrow: bool
+) -> None:
+    module = model(2 * inputs, 2 * outputs, 3, dtype, groups=2)
+    x = tensor(1, 2 * inputs, 9, 9, dtype=dtype)
+    texts = [f.text for f in emitted(module, x).functions]
+    assert any("conv_narrow(" in text for text in texts) == narrow
+
+
+def test_places_of_narrow_groups_are_made_neighbours() -> None:
+    module = model(14, 20, 3, HALF, groups=2)
+    first, last = tensor(1, 14, 9, 9, dtype=HALF), half(1, 14, 9, 9)
+    assert len(emitted(module, first).launches) == 1
+    assert len(emitted(module, last).launches) == 2
+
+
 def test_not_a_number_stays_where_taps_see_it() -> None:
     module, x = model(2, 2, 3, padding=1), tensor(1, 2, 9, 9)
     x[0, 1, 4, 4] = float("nan")

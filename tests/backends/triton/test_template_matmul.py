@@ -121,6 +121,14 @@ def test_what_begins_at_even_elements_stays_second():
     assert "m < 98" not in text
 
 
+@pytest.mark.parametrize(("depth", "copied"), [(20, False), (32, False), (64, True)])
+def test_float32_of_one_step_is_read_by_plain_loads(depth, copied):
+    """What takes the time is stored by many programs that end, not by few that stay."""
+    model = captured(torch.matmul, tensors((4096, depth), (depth, 4096)))
+    (text,) = [f.text for f in emitted(model).functions]
+    assert ("make_tensor_descriptor" in text) == copied
+
+
 def test_few_rows_that_start_at_odd_addresses_are_copied_for_many_columns():
     """A weight of any distance of rows is there in whole lines."""
     args = tensors((2051, 19), dtype=torch.bfloat16)

@@ -126,3 +126,29 @@ def test_the_first_of_equal_infinities_is_found(shape: tuple[int, int], dim: int
     check_close(captured(lambda x: x.argmax(dim), rows), lambda x: x.argmax(dim), rows)
     rows = (torch.full(shape, float("inf")),)
     check_close(captured(lambda x: x.argmin(dim), rows), lambda x: x.argmin(dim), rows)
+
+
+@pytest.mark.parametrize("function", [lambda x: x.sum(0), lambda x: (x * 2).amax(0)])
+def test_values_of_narrow_columns_that_are_joined(function: Callable[..., object]) -> None:
+    """More than a cache holds, in rows of 12 bytes, of which three are over."""
+    rows = (torch.rand(400011, 3),)
+    model = captured(function, rows)
+    assert "% (264)" in emitted(model).functions[0].text
+    check_close(model, function, rows)
+
+
+@pytest.mark.parametrize("dim", [0, 1])
+@pytest.mark.parametrize("name", ["max", "min"])
+def test_extremes_that_searches_find_are_those_of_numbers_and_of_none(name: str, dim: int) -> None:
+    torch.manual_seed(0)
+    x = torch.randn(1500, 70)
+    x[3, 4], x[7:9, 5], x[:, 6] = float("nan"), float("inf"), -float("inf")
+    model = captured(lambda x: getattr(x, name)(dim), (x,))
+    check_close(model, lambda x: getattr(x, name)(dim), (x,))
+
+
+@pytest.mark.parametrize("columns", [4, 6, 15])
+def test_values_of_short_rows_that_are_turned(columns: int) -> None:
+    rows = tensors((2, 1000, columns))
+    turned = lambda x: x.transpose(1, 2).contiguous() + 1  # noqa: E731
+    check_close(captured(turned, rows), turned, rows)

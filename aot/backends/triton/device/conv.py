@@ -131,42 +131,81 @@ def conv_narrow(
     load_w,
     finish,
     program,
+    group,
     across,
     taps,
+    channels,
     ROWS: tl.constexpr,
     CHANNELS: tl.constexpr,
     OUTPUTS: tl.constexpr,
     UNROLLED: tl.constexpr,
 ):
-    """Computes OUTPUTS channels of ROWS output positions from all CHANNELS.
+    """Computes OUTPUTS channels of ROWS output positions from all `channels` of a group.
 
     What a tap sees is loaded once for all of them, whose sums lie in registers; every thread has
-    the same weights at a time. `across` programs share the rows. window(args, m): what is known of
-    positions m before the walk. load_x(args, m, seen, tap, c): what a tap sees of channel c, by
-    that. load_w(args, tap, c, n): the weight of output n, a number. finish(args, m, n, acc): stores
-    what the sums of n become.
+    the same weights at a time. `across` programs share the rows. window(args, group, m): what is
+    known of positions m before the walk. load_x(args, m, seen, tap, c): what a tap sees of channel
+    c, by that. load_w(args, group, tap, c, n): the weight of output n, a number. finish(args,
+    group, m, n, acc): stores what the sums of n become. CHANNELS: of a step, which is written out.
     """
     m = program // across * ROWS + tl.arange(0, ROWS)[:, None]
     first = program % across * OUTPUTS
-    seen = window(args, m)
+    seen = window(args, group, m)
     acc = (tl.zeros([ROWS, 1], tl.float32),) * OUTPUTS
-    if UNROLLED:
-        for tap in tl.static_range(taps):
-            acc = narrow_tap(args, load_x, load_w, m, first, seen, tap, acc, CHANNELS)
+    if channels == CHANNELS:
+        acc = narrow_taps(
+            args, load_x, load_w, group, m, first, seen, taps, 0, acc, CHANNELS, UNROLLED
+        )
     else:
-        for tap in range(taps):
-            acc = narrow_tap(args, load_x, load_w, m, first, seen, tap, acc, CHANNELS)
+        # What all taps see of a step's channels stays in the nearest cache.
+        for start in range(0, channels, CHANNELS):
+            acc = narrow_taps(
+                args, load_x, load_w, group, m, first, seen, taps, start, acc, CHANNELS, UNROLLED
+            )
     for n in tl.static_range(OUTPUTS):
-        finish(args, m, first + n, acc[n])
+        finish(args, group, m, first + n, acc[n])
 
 
 @triton.jit
-def narrow_tap(args, load_x, load_w, m, first, seen, tap, acc, CHANNELS: tl.constexpr):
-    """`acc` with what a tap of `conv_narrow` adds."""
-    for c in tl.static_range(CHANNELS):
+def narrow_taps(
+    args,
+    load_x,
+    load_w,
+    group,
+    m,
+    first,
+    seen,
+    taps,
+    start,
+    acc,
+    CHANNELS: tl.constexpr,
+    UNROLLED: tl.constexpr,
+):
+    """`acc` with what CHANNELS channels from `start` on add at all taps."""
+    if UNROLLED:
+        for tap in tl.static_range(taps):
+            acc = narrow_step(
+                args, load_x, load_w, group, m, first, seen, tap, start, acc, CHANNELS
+            )
+    else:
+        for tap in range(taps):
+            acc = narrow_step(
+                args, load_x, load_w, group, m, first, seen, tap, start, acc, CHANNELS
+            )
+    return acc
+
+
+@triton.jit
+def narrow_step(
+    args, load_x, load_w, group, m, first, seen, tap, start, acc, CHANNELS: tl.constexpr
+):
+    """The same at one tap of `conv_narrow`."""
+    for step in tl.static_range(CHANNELS):
+        c = start + step
         x = load_x(args, m, seen, tap, c).to(tl.float32)
         sums = ()
         for n in tl.static_range(len(acc)):
-            sums = sums + (acc[n] + x * load_w(args, tap, c, first + n).to(tl.float32),)  # noqa: RUF005
+            w = load_w(args, group, tap, c, first + n).to(tl.float32)
+            sums = sums + (acc[n] + x * w,)  # noqa: RUF005
         acc = sums
     return acc
