@@ -29,10 +29,12 @@ struct ComplexSchur {
       h.set(k + 1, k, beta);
       for (int64_t i = 1; i < rest; ++i) h.set(k + 1 + i, k, {T(0), T(0)});
       // From the right: rows of h times I - tau x x^H; columns of v are rows, and turn along.
+      const Parts<T> other = sums;
+      for (int64_t i = 0; i < rest; ++i) other.set(i, conjugate(x.get(i)));
       for (int64_t i = 0; i < n; ++i) {
         const Parts<T> row = h.row(i).from(k + 1);
         const C along = tau * dot<false>(row, x, rest);
-        for (int64_t j = 0; j < rest; ++j) row.set(j, row.get(j) - along * conjugate(x.get(j)));
+        add_row(-along, other, row, rest);
       }
       for (int64_t j = 0; j < n; ++j) sums.set(j, {T(0), T(0)});
       for (int64_t i = 0; i < rest; ++i) add_row(x.get(i), v.row(k + 1 + i), sums, n);
@@ -78,11 +80,7 @@ struct ComplexSchur {
                         : (T(1) / (own * size)) * (a * conjugate(b));
       }
       turns.set(k, s);
-      for (int64_t j = k; j < n; ++j) {
-        const C p = h.get(k, j), q = h.get(k + 1, j);
-        h.set(k, j, c[k] * p + s * q);
-        h.set(k + 1, j, c[k] * q - conjugate(s) * p);
-      }
+      rotate(h.row(k).from(k), h.row(k + 1).from(k), n - k, c[k], s);
     }
     for (int64_t k = first; k < last; ++k) {
       const C s = turns.get(k);
@@ -91,11 +89,7 @@ struct ComplexSchur {
         h.set(i, k, c[k] * p + conjugate(s) * q);
         h.set(i, k + 1, c[k] * q - s * p);
       }
-      for (int64_t i = 0; i < n; ++i) {
-        const C p = v.get(k, i), q = v.get(k + 1, i);
-        v.set(k, i, c[k] * p + conjugate(s) * q);
-        v.set(k + 1, i, c[k] * q - s * p);
-      }
+      rotate(v.row(k), v.row(k + 1), n, c[k], conjugate(s));
     }
     for (int64_t k = first; k <= last; ++k) h.set(k, k, h.get(k, k) + by);
   }

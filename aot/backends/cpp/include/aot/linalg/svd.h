@@ -53,6 +53,7 @@ auto scale_of(M a, int64_t rows) {
 // Record: s, and but for VALUES U^T (n x m) and V^T (n x n) by rows.
 template <class Cfg>
 struct Svd : Finished {
+  static constexpr bool kFinished = false;
   using T = typename Cfg::A;
 
   template <class M>
