@@ -69,10 +69,18 @@ struct ComplexSchur {
 
   // One step on rows first .. last: rotations from the left, and then all of them from the right.
   void step(int64_t first, int64_t last, C by, Parts<T> turns, T* c) const {
+    constexpr T least = sizeof(T) == 8 ? T(1e-200) : T(1e-20);
     for (int64_t k = first; k <= last; ++k) h.set(k, k, h.get(k, k) - by);
     for (int64_t k = first; k < last; ++k) {
       const C a = h.get(k, k), b = h.get(k + 1, k);
-      const T size = hypot(modulus(a), modulus(b)), own = modulus(a);
+      T own = a.re * a.re + a.im * a.im, size = own + b.re * b.re + b.im * b.im;
+      if (size > least && size < T(1) / least) {
+        own = sqrt(own);
+        size = sqrt(size);
+      } else {
+        own = modulus(a);
+        size = hypot(own, modulus(b));
+      }
       c[k] = size == T(0) ? T(1) : own / size;
       C s{T(0), T(0)};  // rows: c p + s q and -conj(s) p + c q
       if (size != T(0)) {

@@ -51,6 +51,30 @@ AOT_INLINE void rotate_rows(ComplexLaneMatrix<T> a, int64_t x, int64_t y, Comple
   }
 }
 
+template <class T>
+struct ComplexRowPair {
+  Lanes<T> own, other;
+  Complex<Lanes<T>> between;
+};
+template <class T>
+AOT_INLINE ComplexRowPair<T> row_pair(ComplexLaneMatrix<T> w, int64_t x, int64_t y) {
+  using V = Lanes<T>;
+  V own[2], other[2], same[2], across[2];
+  AOT_UNROLL for (int k = 0; k < 2; ++k) own[k] = other[k] = same[k] = across[k] = V(T(0));
+  for (int64_t j = 0; j < w.columns; ++j) {
+    const Complex<V> p = w.get(x, j), q = w.get(y, j);
+    own[0] = fma(p.re, p.re, own[0]);
+    own[1] = fma(p.im, p.im, own[1]);
+    other[0] = fma(q.re, q.re, other[0]);
+    other[1] = fma(q.im, q.im, other[1]);
+    same[0] = fma(p.re, q.re, same[0]);
+    same[1] = fma(p.im, q.im, same[1]);
+    across[0] = fma(p.re, q.im, across[0]);
+    across[1] = fma(p.im, q.re, across[1]);
+  }
+  return {own[0] + own[1], other[0] + other[1], {same[0] + same[1], across[0] - across[1]}};
+}
+
 // Rows of w made orthogonal; those of v, if there is one, are rotated along.
 template <class T>
 void make_orthogonal(ComplexLaneMatrix<T> w, int64_t rows, ComplexLaneMatrix<T> v) {
@@ -61,14 +85,9 @@ void make_orthogonal(ComplexLaneMatrix<T> w, int64_t rows, ComplexLaneMatrix<T> 
     bool turned = false;
     for (int64_t x = 0; x < rows; ++x) {
       for (int64_t y = x + 1; y < rows; ++y) {
-        V own = zero, other = zero;
-        C between{zero, zero};
-        for (int64_t j = 0; j < w.columns; ++j) {
-          const C p = w.get(x, j), q = w.get(y, j);
-          own = more_square(p, own);
-          other = more_square(q, other);
-          between = more_product(conjugate(p), q, between);
-        }
+        const ComplexRowPair<T> pair = row_pair(w, x, y);
+        const V own = pair.own, other = pair.other;
+        const C between = pair.between;
         const V re = abs(between.re), im = abs(between.im), most = maximum(re, im);
         const V part = minimum(re, im) / select(most == zero, one, most);
         const V size = most * sqrt(fma(part, part, one));

@@ -110,6 +110,20 @@ struct Schur {
     at(last, k) = T(0);
   }
 
+  // p, q and r as parts of a size, by one division but for the least numbers.
+  static AOT_INLINE void as_parts(T size, T& p, T& q, T& r) {
+    if (__builtin_expect(size > T(1e-30), 1)) {
+      const T by = T(1) / size;
+      p *= by;
+      q *= by;
+      r *= by;
+      return;
+    }
+    p /= size;
+    q /= size;
+    r /= size;
+  }
+
   // One double step on rows first .. last, by the shifts' sum and product.
   void step(int64_t first, int64_t last, T x, T y, T w) const {
     int64_t m = last - 2;
@@ -120,9 +134,7 @@ struct Schur {
       q = at(m + 1, m + 1) - z - one - other;
       r = at(m + 2, m + 1);
       const T size = abs(p) + abs(q) + abs(r);
-      p /= size;
-      q /= size;
-      r /= size;
+      as_parts(size, p, q, r);
       if (m == first) break;
       const T around = abs(at(m - 1, m - 1)) + abs(z) + abs(at(m + 1, m + 1));
       if (abs(at(m, m - 1)) * (abs(q) + abs(r)) < rounding<T>() * (abs(p) * around)) break;
@@ -140,9 +152,7 @@ struct Schur {
         r = three ? at(k + 2, k - 1) : T(0);
         size = abs(p) + abs(q) + abs(r);
         if (size == T(0)) continue;
-        p /= size;
-        q /= size;
-        r /= size;
+        as_parts(size, p, q, r);
       }
       const T length = sqrt(p * p + q * q + r * r), s = p < T(0) ? -length : length;
       if (s == T(0)) continue;
@@ -342,14 +352,15 @@ struct Schur {
 // x of length 1, its greatest number real.
 template <class T>
 void normalise(Parts<T> x, int64_t n, bool real) {
-  const T size = length_of(x, n);
+  const T square = square_of(x, n), least = sizeof(T) == 8 ? T(1e-200) : T(1e-20);
+  const T size = square > least && square < T(1) / least ? sqrt(square) : length_of(x, n);
   if (!(size > T(0))) return;
   scale_row(Complex<T>{T(1) / size, T(0)}, x, n);
   if (real) return;
+  const auto square_at = [=](int64_t i) { return x.re[i] * x.re[i] + x.im[i] * x.im[i]; };
   int64_t most = 0;
-  for (int64_t i = 1; i < n; ++i) most = modulus(x.get(i)) > modulus(x.get(most)) ? i : most;
-  const T greatest = modulus(x.get(most));
-  scale_row((T(1) / greatest) * conjugate(x.get(most)), x, n);
+  for (int64_t i = 1; i < n; ++i) most = square_at(i) > square_at(most) ? i : most;
+  scale_row((T(1) / sqrt(square_at(most))) * conjugate(x.get(most)), x, n);
   x.im[most] = T(0);
 }
 

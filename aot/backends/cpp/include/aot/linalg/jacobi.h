@@ -58,24 +58,6 @@ AOT_INLINE void rotate_rows(LaneMatrix<T> a, int64_t x, int64_t y, Rotation<Lane
     a.set(y, j, fma(r.s, p, r.c * q));
   }
 }
-template <class T>
-AOT_INLINE void rotate_rows(OneMatrix<T> a, int64_t x, int64_t y, Rotation<Vec<T, 1>> r) {
-  constexpr int kWide = native_lanes<T>();
-  const Vec<T, kWide> c(r.c[0]), s(r.s[0]);
-  T *const p = a.at + x * a.columns, *const q = a.at + y * a.columns;
-  int64_t j = 0;
-  for (; j + kWide <= a.columns; j += kWide) {
-    const auto u = load<T, kWide>(p + j), v = load<T, kWide>(q + j);
-    store(p + j, fnma(s, v, c * u));
-    store(q + j, fma(s, u, c * v));
-  }
-  for (; j < a.columns; ++j) {
-    const Vec<T, 1> u = a.get(x, j), v = a.get(y, j);
-    a.set(x, j, fnma(r.s, v, r.c * u));
-    a.set(y, j, fma(r.s, u, r.c * v));
-  }
-}
-
 // Whole vectors of rows, and what is left of them: `f(j, part)` reads and writes with `part` from
 // element j on. Rows of small matrices are shorter than vectors.
 struct WholeVector {
@@ -139,11 +121,6 @@ AOT_INLINE T dot(const T* p, const T* q, int64_t n) {
   });
   return reduce_sum(sums) + reduce_sum(rest);
 }
-template <class T>
-AOT_INLINE Vec<T, 1> row_product(OneMatrix<T> a, int64_t x, int64_t y) {
-  return Vec<T, 1>(dot(a.at + x * a.columns, a.at + y * a.columns, a.columns));
-}
-
 // y += f x
 template <class T>
 AOT_INLINE void add_row(T f, const T* x, T* y, int64_t n) {
