@@ -22,6 +22,7 @@ from benchmarks.problems import Problem
 from benchmarks.processes import Event, Settings
 
 BATCH, SIZES, LARGE, COLUMNS = 10_000, (2, 4, 8, 16, 32), 1024, 4
+TYPES = (torch.float32, torch.float64, torch.complex64, torch.complex128)
 ABOUT = """# Dense linear algebra
 
 `python -m benchmarks.linalg.run` writes this page and `linalg_<device>.json`. Rows say the
@@ -75,7 +76,7 @@ def every() -> dict[str, Problem]:
     """All rows, by their names."""
     found = {}
     for operator, function in OPERATORS.items():
-        for dtype in (torch.float32, torch.float64, torch.complex64):
+        for dtype in TYPES:
             for batch, size in (*((BATCH, size) for size in SIZES), (1, LARGE)):
                 kind = str(dtype).removeprefix("torch.")
                 name = f"{operator} {batch} x {size}^2 {kind}"

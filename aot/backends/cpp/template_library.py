@@ -8,24 +8,13 @@ from dataclasses import dataclass, replace
 from aot.backends.cpp.context import KernelContext
 from aot.backends.cpp.kernel import NAME, EmittedKernel, make_context, open_template
 from aot.backends.cpp.operands import strided, template_type
+from aot.backends.cpp.record_epilogues import emit_record_epilogues
 from aot.backends.cpp.text import index_text
-from aot.backends.cpp.tile import (
-    COLUMN,
-    ROW,
-    TileSpace,
-    cut_of,
-    emit_epilogue,
-    epilogue_nests,
-    in_cut,
-    on_part,
-    tile_context,
-    tile_space,
-)
-from aot.backends.cpp.values import Body, pointer_type
+from aot.backends.cpp.tile import COLUMN, ROW, tile_context, tile_space
 from aot.ir.dtypes import FLOAT32, FLOAT64, DType
 from aot.ir.hints import Hints, hints_of
 from aot.ir.kernel_facts import argument_buffers, template_call
-from aot.ir.kernels import KernelGraph, Stage, TemplateKernel
+from aot.ir.kernels import KernelGraph, TemplateKernel
 from aot.ir.nests import Buffer, View
 from aot.ir.templates.library import LibraryCall, Sizes
 from aot.symbolic import (
@@ -110,6 +99,14 @@ class RoutineKernel:
     header: str
     workspace: Workspace
     options: tuple[str, ...] = ()
+
+    @property
+    def is_stacked(self) -> bool:
+        """Whether imaginary parts lie below real ones, and small matrices side by side."""
+        return _STACKED in self.options
+
+
+_STACKED = "stacked"
 
 
 def _nothing(s: Sizes) -> Expr:
@@ -216,7 +213,12 @@ def _singular(parts: int) -> Callable[[Sizes], MatrixSizes]:
 
 
 def _square_and_rows(s: Sizes) -> Expr:
-    return s.n * s.n + 3 * s.n
+    """Of `steps_lanes` in eigh.h."""
+    return s.n * s.n + 5 * s.n
+
+
+def _complex_square_and_rows(s: Sizes) -> Expr:
+    return 2 * s.n * s.n + 7 * s.n
 
 
 def _columns(s: Sizes) -> Expr:
@@ -276,24 +278,42 @@ def _eig(parts: int, vectors: bool) -> Workspace:
     return _single(single)
 
 
+def _stacked(name: str, header: str, workspace: Workspace, *own: str) -> RoutineKernel:
+    """Of complex matrices whose imaginary parts lie below the real ones."""
+    return RoutineKernel(name, f"aot/linalg/{header}.h", workspace, (_STACKED, *own))
+
+
+_STACKED_ROUTINES: Mapping[tuple[str, str], RoutineKernel] = {
+    ("linalg", "complex_qr"): _stacked(
+        "ComplexQr", "complex_qr", Workspace(_nothing, _qr(2), _nothing)
+    ),
+    ("linalg", "complex_reflections"): _stacked(
+        "ComplexReflections", "complex_qr", Workspace(_columns, _reflecting(2), _nothing)
+    ),
+    ("linalg", "complex_eigh"): _stacked(
+        "ComplexEigh",
+        "complex_spectral",
+        Workspace(_complex_square_and_rows, _symmetric(2), _nothing),
+    ),
+    ("linalg", "complex_eigvalsh"): _stacked(
+        "ComplexEigh",
+        "complex_spectral",
+        Workspace(_complex_square_and_rows, _tridiagonal(2), _nothing),
+        "values",
+    ),
+    ("linalg", "complex_svd"): _stacked(
+        "ComplexSvd", "complex_spectral", Workspace(_nothing, _singular(2), _nothing)
+    ),
+    ("linalg", "complex_svdvals"): _stacked(
+        "ComplexSvd",
+        "complex_spectral",
+        Workspace(_columns, _bidiagonal(2), _nothing),
+        "values",
+    ),
+}
+
 _MATRIX, _COMPLEX_MATRIX = (_n, _n), (_n, _both_parts)
 _GENERAL: Mapping[tuple[str, str], RoutineKernel] = {
-    ("linalg", "complex_qr"): _alone_routine("ComplexQr", "complex_qr", _single(_qr(2))),
-    ("linalg", "complex_reflections"): _alone_routine(
-        "ComplexReflections", "complex_qr", _single(_reflecting(2))
-    ),
-    ("linalg", "complex_eigh"): _alone_routine(
-        "ComplexEigh", "complex_spectral", _single(_symmetric(2))
-    ),
-    ("linalg", "complex_eigvalsh"): _alone_routine(
-        "ComplexEigh", "complex_spectral", _single(_tridiagonal(2)), "values"
-    ),
-    ("linalg", "complex_svd"): _alone_routine(
-        "ComplexSvd", "complex_spectral", _single(_singular(2))
-    ),
-    ("linalg", "complex_svdvals"): _alone_routine(
-        "ComplexSvd", "complex_spectral", _single(_bidiagonal(2)), "values"
-    ),
     ("linalg", "squared"): _alone_routine("Squared", "squared", _apart(*[_MATRIX] * 2)),
     ("linalg", "complex_squared"): _alone_routine(
         "ComplexSquared", "squared", _apart(*[(_m, _n)] * 2)
@@ -382,6 +402,7 @@ ROUTINE_KERNELS: Mapping[tuple[str, str], RoutineKernel] = {
     ("linalg", "svdvals"): RoutineKernel(
         "Svd", "aot/linalg/svd.h", Workspace(_columns, _bidiagonal(1), _nothing), ("values",)
     ),
+    **_STACKED_ROUTINES,
     **_GENERAL,
 }
 """What there is for each routine, by its library and its name."""
@@ -415,7 +436,8 @@ class _Call:
     def group(self) -> int:
         """Elements of the batch of a work unit."""
         hints = hints_of(self.graph.dims)
-        return _GROUP if max(hints.value(s) for s in _sides(self.call)) <= SMALL else 1
+        sides = _sides(self.call, self.routine)
+        return _GROUP if max(hints.value(s) for s in sides) <= SMALL else 1
 
     @property
     def units(self) -> Expr:
@@ -438,6 +460,8 @@ class _Call:
         call = self.call
         sizes = {"m": call.sizes.m, "n": call.sizes.n, "r": call.sizes.r}
         batch, record = (axis.extent for axis in call.output.axes)
+        if call.b is not None:
+            sizes["b_rows"] = call.b.axes[1].extent
         found = {
             name: self.text(e) for name, e in {**sizes, "batch": batch, "record": record}.items()
         }
@@ -476,89 +500,47 @@ def emit_library(kernel: TemplateKernel, graph: KernelGraph) -> EmittedKernel:
     t = _Call(kernel, graph, call, context, dtype)
     body, sizes = open_template(kernel, graph, context)
     writer = body.writer
-    _emit_epilogues(body, kernel, space, dtype)
+    taken = emit_record_epilogues(body, kernel, call, space, dtype)
     config = f"{NAME}_config"
     writer.line(f"aot::linalg::RoutineArgs<{config}> call{{}};")
     for name, value in t.fields().items():
         writer.line(f"call.{name} = {value};")
     routine = f"aot::linalg::{t.routine.name}<{config}>"
-    writer.line(f"aot::linalg::routine<{routine}>(call, begin, end, args->scratch, epilogue);")
+    given = ", ".join(("call, begin, end, args->scratch", *taken))
+    writer.line(f"aot::linalg::routine<{routine}>({given});")
     return EmittedKernel(
         writer.text(),
         argument_buffers(kernel),
         sizes,
         t.units,
-        scratch_bytes(call, t.routine.workspace, dtype.itemsize),
+        scratch_bytes(call, t.routine, dtype.itemsize),
         head=t.config(),
         headers=(t.routine.header, "aot/linalg/routine.h"),
         grain=t.grain,
     )
 
 
-def _emit_epilogues(body: Body, kernel: TemplateKernel, space: TileSpace, dtype: DType) -> None:
-    """Function objects: of whole records, if any nest wants these, and of each part of them."""
-    axes = kernel.template.output.axes
-    whole = tuple(stage for stage in kernel.stages if stage.inner == axes)
-    parts = [stage for stage in kernel.stages if stage.inner != axes]
-    nests = epilogue_nests(replace(kernel, stages=whole), space, body.context)
-    if not parts:
-        emit_epilogue(body, nests, space, dtype, _EPILOGUE)
-        return
-    names = []
-    if nests:
-        names.append(("whole", "n0, n1"))
-        emit_epilogue(body, nests, space, dtype, _EPILOGUE.replace("{name}", "whole"))
-    for k, stage in enumerate(parts):
-        count = _emit_part(body, kernel, stage, dtype, f"part_{k}")
-        names.append((f"part_{k}", f"0, {index_text(count, body.context.names)}"))
-    with body.scope(_EPILOGUE.format(name="epilogue", element=pointer_type(dtype)), "};"):
-        for name, columns in names:
-            body.writer.line(f"{name}(m0, m1, {columns}, tile, ld);")
-
-
-def _emit_part(body: Body, kernel: TemplateKernel, stage: Stage, dtype: DType, name: str) -> Expr:
-    """The function object of a stage that reads a part of each record; how many columns it has."""
-    rows, columns = stage.inner
-    own, places = kernel.template.output.buffer, {rows.symbol: ROW, columns.symbol: COLUMN}
-    space = tile_space(rows.extent, columns.extent, places, aligned=False)
-    context = tile_context(body.context, space, dtype)
-    nests = [on_part(nest, own, space, context) for nest in stage.nests]
-    cut = cut_of(nests, space)
-    if cut is not None and is_int(columns.extent) and int(columns.extent) % cut.size == 0:
-        space = replace(space, cut=cut)
-        context = tile_context(body.context, space, dtype)
-        nests = [in_cut(nest, space, context) for nest in nests]
-    inside = Body(context, body.writer)
-    head = _EPILOGUE.replace("{name}", name)
-    emit_epilogue(inside, nests, space, dtype, head, all_columns=True)
-    return columns.extent
-
-
-_EPILOGUE = (
-    "const auto {name} = [=](int64_t m0, int64_t m1, int64_t n0, int64_t n1, "
-    "const {element}* tile, int64_t ld)"
-)
-
-
-def scratch_bytes(call: LibraryCall, workspace: Workspace, itemsize: int) -> Expr:
+def scratch_bytes(call: LibraryCall, routine: RoutineKernel, itemsize: int) -> Expr:
     """Bytes of scratch: records, the routine's own, and what products of its matrices take."""
-    sizes, everything = call.sizes, _sides(call)
+    sizes, everything, workspace = call.sizes, _sides(call, routine), routine.workspace
     if workspace.lanes is None:
         return _alone(call, workspace, sizes, itemsize)
     if all(is_int(s) for s in everything):
         small = max(int(s) for s in everything) <= SMALL
         made = _side_by_side if small else _alone
         return made(call, workspace, sizes, itemsize)
-    parts = 1 if call.a_im is None else 2
+    parts = 1 if call.a_im is None and not routine.is_stacked else 2
     m, n, r = (Minimum(s, integer(SMALL)) for s in everything)
     few = Sizes(parts * m, n, r)
     apart = _side_by_side(call, workspace, few, itemsize)
     return (apart + _alone(call, workspace, sizes, itemsize)).expand()
 
 
-def _sides(call: LibraryCall) -> tuple[Expr, Expr, Expr]:
-    """Rows of a (of either part where these come apart), its columns, and those of b."""
-    return call.a.axes[1].extent, call.sizes.n, call.sizes.r
+def _sides(call: LibraryCall, routine: RoutineKernel) -> tuple[Expr, Expr, Expr]:
+    """Rows of a (of either part of complex numbers), its columns, and those of b."""
+    rows = call.a.axes[1].extent
+    own = FloorDiv(rows, integer(2)) if routine.is_stacked else rows
+    return own, call.sizes.n, call.sizes.r
 
 
 def _all(sizes: Sizes) -> tuple[Expr, Expr, Expr]:

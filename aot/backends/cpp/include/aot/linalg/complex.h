@@ -65,16 +65,28 @@ T* complex_out(ComplexRows<T> from, int64_t rows, int64_t columns, bool turned, 
 // y += f x
 template <class T>
 AOT_INLINE void add_row(Complex<T> f, Parts<T> x, Parts<T> y, int64_t n) {
-  constexpr int kWide = native_lanes<T>();
-  using V = Vec<T, kWide>;
+  using V = Vec<T, native_lanes<T>()>;
   const V re(f.re), im(f.im);
-  int64_t j = 0;
-  for (; j + kWide <= n; j += kWide) {
-    const V p = load<T, kWide>(x.re + j), q = load<T, kWide>(x.im + j);
-    store(y.re + j, fnma(im, q, fma(re, p, load<T, kWide>(y.re + j))));
-    store(y.im + j, fma(im, p, fma(re, q, load<T, kWide>(y.im + j))));
-  }
-  for (; j < n; ++j) y.set(j, y.get(j) + f * x.get(j));
+  by_vectors<T>(n, [=](int64_t j, auto part) {
+    const V p = part.get(x.re + j), q = part.get(x.im + j);
+    part.set(y.re + j, fnma(im, q, fma(re, p, part.get(y.re + j))));
+    part.set(y.im + j, fma(im, p, fma(re, q, part.get(y.im + j))));
+  });
+}
+
+// x = c x + s y, y = c y - conj(s) x
+template <class T>
+AOT_INLINE void rotate(Parts<T> x, Parts<T> y, int64_t n, T c, Complex<T> s) {
+  using V = Vec<T, native_lanes<T>()>;
+  const V own(c), re(s.re), im(s.im);
+  by_vectors<T>(n, [=](int64_t j, auto part) {
+    const V p = part.get(x.re + j), q = part.get(x.im + j);
+    const V u = part.get(y.re + j), v = part.get(y.im + j);
+    part.set(x.re + j, fnma(im, v, fma(re, u, own * p)));
+    part.set(x.im + j, fma(im, u, fma(re, v, own * q)));
+    part.set(y.re + j, fnma(im, q, fnma(re, p, own * u)));
+    part.set(y.im + j, fma(im, p, fnma(re, q, own * v)));
+  });
 }
 
 // The sum of products, of conjugates of x or of x itself.
@@ -95,23 +107,18 @@ AOT_INLINE T square_of(Parts<T> x, int64_t n) {
 }
 template <class T>
 AOT_INLINE void scale_row(Complex<T> f, Parts<T> x, int64_t n) {
-  constexpr int kWide = native_lanes<T>();
-  using V = Vec<T, kWide>;
+  using V = Vec<T, native_lanes<T>()>;
   const V re(f.re), im(f.im);
-  int64_t j = 0;
-  for (; j + kWide <= n; j += kWide) {
-    const V p = load<T, kWide>(x.re + j), q = load<T, kWide>(x.im + j);
-    store(x.re + j, fnma(im, q, re * p));
-    store(x.im + j, fma(im, p, re * q));
-  }
-  for (; j < n; ++j) x.set(j, f * x.get(j));
+  by_vectors<T>(n, [=](int64_t j, auto part) {
+    const V p = part.get(x.re + j), q = part.get(x.im + j);
+    part.set(x.re + j, fnma(im, q, re * p));
+    part.set(x.im + j, fma(im, p, re * q));
+  });
 }
 template <class T>
 AOT_INLINE void scale_row(T f, T* x, int64_t n) {
-  constexpr int kWide = native_lanes<T>();
-  int64_t j = 0;
-  for (; j + kWide <= n; j += kWide) store(x + j, load<T, kWide>(x + j) * Vec<T, kWide>(f));
-  for (; j < n; ++j) x[j] *= f;
+  const Vec<T, native_lanes<T>()> by(f);
+  by_vectors<T>(n, [=](int64_t j, auto part) { part.set(x + j, part.get(x + j) * by); });
 }
 template <class T>
 AOT_INLINE T greatest_part(Parts<T> x, int64_t n) {

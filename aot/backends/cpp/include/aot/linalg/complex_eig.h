@@ -29,10 +29,12 @@ struct ComplexSchur {
       h.set(k + 1, k, beta);
       for (int64_t i = 1; i < rest; ++i) h.set(k + 1 + i, k, {T(0), T(0)});
       // From the right: rows of h times I - tau x x^H; columns of v are rows, and turn along.
+      const Parts<T> other = sums;
+      for (int64_t i = 0; i < rest; ++i) other.set(i, conjugate(x.get(i)));
       for (int64_t i = 0; i < n; ++i) {
         const Parts<T> row = h.row(i).from(k + 1);
         const C along = tau * dot<false>(row, x, rest);
-        for (int64_t j = 0; j < rest; ++j) row.set(j, row.get(j) - along * conjugate(x.get(j)));
+        add_row(-along, other, row, rest);
       }
       for (int64_t j = 0; j < n; ++j) sums.set(j, {T(0), T(0)});
       for (int64_t i = 0; i < rest; ++i) add_row(x.get(i), v.row(k + 1 + i), sums, n);
@@ -67,10 +69,18 @@ struct ComplexSchur {
 
   // One step on rows first .. last: rotations from the left, and then all of them from the right.
   void step(int64_t first, int64_t last, C by, Parts<T> turns, T* c) const {
+    constexpr T least = sizeof(T) == 8 ? T(1e-200) : T(1e-20);
     for (int64_t k = first; k <= last; ++k) h.set(k, k, h.get(k, k) - by);
     for (int64_t k = first; k < last; ++k) {
       const C a = h.get(k, k), b = h.get(k + 1, k);
-      const T size = hypot(modulus(a), modulus(b)), own = modulus(a);
+      T own = a.re * a.re + a.im * a.im, size = own + b.re * b.re + b.im * b.im;
+      if (size > least && size < T(1) / least) {
+        own = sqrt(own);
+        size = sqrt(size);
+      } else {
+        own = modulus(a);
+        size = hypot(own, modulus(b));
+      }
       c[k] = size == T(0) ? T(1) : own / size;
       C s{T(0), T(0)};  // rows: c p + s q and -conj(s) p + c q
       if (size != T(0)) {
@@ -78,11 +88,7 @@ struct ComplexSchur {
                         : (T(1) / (own * size)) * (a * conjugate(b));
       }
       turns.set(k, s);
-      for (int64_t j = k; j < n; ++j) {
-        const C p = h.get(k, j), q = h.get(k + 1, j);
-        h.set(k, j, c[k] * p + s * q);
-        h.set(k + 1, j, c[k] * q - conjugate(s) * p);
-      }
+      rotate(h.row(k).from(k), h.row(k + 1).from(k), n - k, c[k], s);
     }
     for (int64_t k = first; k < last; ++k) {
       const C s = turns.get(k);
@@ -91,11 +97,7 @@ struct ComplexSchur {
         h.set(i, k, c[k] * p + conjugate(s) * q);
         h.set(i, k + 1, c[k] * q - s * p);
       }
-      for (int64_t i = 0; i < n; ++i) {
-        const C p = v.get(k, i), q = v.get(k + 1, i);
-        v.set(k, i, c[k] * p + conjugate(s) * q);
-        v.set(k + 1, i, c[k] * q - s * p);
-      }
+      rotate(v.row(k), v.row(k + 1), n, c[k], conjugate(s));
     }
     for (int64_t k = first; k <= last; ++k) h.set(k, k, h.get(k, k) + by);
   }

@@ -10,60 +10,76 @@ namespace aot::linalg {
 
 inline constexpr int kFrancisSteps = 60;  // for one eigenvalue; ten are many
 
-// a becomes v^T a v with zeros below its first subdiagonal.
+// Rows a, b and perhaps c less their sum by `weights` times `factors`.
+template <bool THREE, class T>
+AOT_INLINE void reflect_rows(T* a, T* b, T* c, int64_t n, const T (&weights)[3],
+                             const T (&factors)[3]) {
+  using V = Vec<T, native_lanes<T>()>;
+  const V w0(weights[0]), w1(weights[1]), w2(weights[2]);
+  const V f0(factors[0]), f1(factors[1]), f2(factors[2]);
+  by_vectors<T>(n, [=](int64_t j, auto part) {
+    const V x = part.get(a + j), y = part.get(b + j);
+    V sum = fma(w1, y, w0 * x);
+    if constexpr (THREE) {
+      const V z = part.get(c + j);
+      sum = fma(w2, z, sum);
+      part.set(c + j, fnma(f2, sum, z));
+    }
+    part.set(a + j, fnma(f0, sum, x));
+    part.set(b + j, fnma(f1, sum, y));
+  });
+}
+
+// a becomes v^T a v with zeros below its first subdiagonal; v's columns lie as rows.
 template <class T>
 void to_hessenberg(T* a, int64_t n, T* v, T* x) {
   make_identity(OneMatrix<T>{v, n});
+  // (I - tau x x^T) times the rows from k + 1 on, their columns from `first` on.
+  const auto turn = [=](T* m, int64_t k, int64_t first, T tau) {
+    const int64_t rest = n - k - 1, wide = n - first;
+    T *const sums = x + n, *const rows = m + (k + 1) * n + first;
+    for (int64_t j = 0; j < wide; ++j) sums[j] = T(0);
+    for (int64_t i = 0; i < rest; ++i) add_row(x[i], rows + i * n, sums, wide);
+    for (int64_t i = 0; i < rest; ++i) add_row(-tau * x[i], sums, rows + i * n, wide);
+  };
   for (int64_t k = 0; k + 2 < n; ++k) {
     const int64_t rest = n - k - 1;
     for (int64_t i = 0; i < rest; ++i) x[i] = a[(k + 1 + i) * n + k];
     const T tau = reflect(x, 1, rest), beta = x[0];
     if (tau == T(0)) continue;
     x[0] = T(1);
-    T* const sums = x + n;
-    for (int64_t j = k; j < n; ++j) sums[j] = T(0);
-    for (int64_t i = 0; i < rest; ++i) add_row(x[i], a + (k + 1 + i) * n + k, sums + k, n - k);
-    for (int64_t i = 0; i < rest; ++i) {
-      add_row(-tau * x[i], sums + k, a + (k + 1 + i) * n + k, n - k);
-    }
+    turn(a, k, k, tau);
     a[(k + 1) * n + k] = beta;
     for (int64_t i = 1; i < rest; ++i) a[(k + 1 + i) * n + k] = T(0);
-    for (T* const m : {a, v}) {
-      for (int64_t i = 0; i < n; ++i) {
-        T* const row = m + i * n + k + 1;
-        add_row(-tau * dot(row, x, rest), x, row, rest);
-      }
+    for (int64_t i = 0; i < n; ++i) {
+      T* const row = a + i * n + k + 1;
+      add_row(-tau * dot(row, x, rest), x, row, rest);
     }
+    turn(v, k, 0, tau);
   }
 }
 
-// A matrix of Hessenberg's form that becomes Schur's: h is quasi-triangular, v its basis, and
-// (re, im) are the eigenvalues.
+// A matrix of Hessenberg's form that becomes Schur's: h is quasi-triangular, v's rows are the
+// columns of its basis, and (re, im) are the eigenvalues.
 template <class T>
 struct Schur {
   T *h, *v, *re, *im;
   int64_t n;
-  T* products;  // of v and the vectors of h: the matrix' vectors
+  T* products;  // the matrix' vectors as rows: of the basis and the vectors of h
   T norm;
 
   AOT_INLINE T& at(int64_t i, int64_t j) const { return h[i * n + j]; }
 
-  // Rows k and k + 1 (and columns, and those of v) turned by (p, q).
+  // Rows k and k + 1 (and columns, and those of the basis) turned by (p, q).
   void turn_pair(int64_t k, T p, T q) const {
-    for (int64_t j = k; j < n; ++j) {
-      const T z = at(k, j);
-      at(k, j) = q * z + p * at(k + 1, j);
-      at(k + 1, j) = q * at(k + 1, j) - p * z;
+    rotate(&at(k, k), &at(k + 1, k), n - k, q, p);
+    for (int64_t i = 0; i < k + 2; ++i) {
+      T* const row = h + i * n + k;
+      const T z = row[0];
+      row[0] = q * z + p * row[1];
+      row[1] = q * row[1] - p * z;
     }
-    for (T* const m : {h, v}) {
-      const int64_t rows = m == h ? k + 2 : n;
-      for (int64_t i = 0; i < rows; ++i) {
-        T* const row = m + i * n + k;
-        const T z = row[0];
-        row[0] = q * z + p * row[1];
-        row[1] = q * row[1] - p * z;
-      }
-    }
+    rotate(v + k * n, v + (k + 1) * n, n, q, p);
   }
 
   // The eigenvalues of rows last - 1 and last, which stand apart.
@@ -94,6 +110,20 @@ struct Schur {
     at(last, k) = T(0);
   }
 
+  // p, q and r as parts of a size, by one division but for the least numbers.
+  static AOT_INLINE void as_parts(T size, T& p, T& q, T& r) {
+    if (__builtin_expect(size > T(1e-30), 1)) {
+      const T by = T(1) / size;
+      p *= by;
+      q *= by;
+      r *= by;
+      return;
+    }
+    p /= size;
+    q /= size;
+    r /= size;
+  }
+
   // One double step on rows first .. last, by the shifts' sum and product.
   void step(int64_t first, int64_t last, T x, T y, T w) const {
     int64_t m = last - 2;
@@ -104,9 +134,7 @@ struct Schur {
       q = at(m + 1, m + 1) - z - one - other;
       r = at(m + 2, m + 1);
       const T size = abs(p) + abs(q) + abs(r);
-      p /= size;
-      q /= size;
-      r /= size;
+      as_parts(size, p, q, r);
       if (m == first) break;
       const T around = abs(at(m - 1, m - 1)) + abs(z) + abs(at(m + 1, m + 1));
       if (abs(at(m, m - 1)) * (abs(q) + abs(r)) < rounding<T>() * (abs(p) * around)) break;
@@ -124,9 +152,7 @@ struct Schur {
         r = three ? at(k + 2, k - 1) : T(0);
         size = abs(p) + abs(q) + abs(r);
         if (size == T(0)) continue;
-        p /= size;
-        q /= size;
-        r /= size;
+        as_parts(size, p, q, r);
       }
       const T length = sqrt(p * p + q * q + r * r), s = p < T(0) ? -length : length;
       if (s == T(0)) continue;
@@ -142,23 +168,24 @@ struct Schur {
 
   // The rows from k on, and the columns, turned by a reflection of two or three.
   void bulge(int64_t k, int64_t last, bool three, const T (&by)[3], const T (&more)[2]) const {
-    T *const a = h + k * n, *const b = a + n, *const c = b + n;
-    for (int64_t j = k; j < n; ++j) {
-      const T sum = a[j] + more[0] * b[j] + (three ? more[1] * c[j] : T(0));
-      a[j] -= sum * by[0];
-      b[j] -= sum * by[1];
-      if (three) c[j] -= sum * by[2];
-    }
-    for (T* const m : {h, v}) {
-      const int64_t rows = m == h ? min64(last, k + 3) + 1 : n;
-      for (int64_t i = 0; i < rows; ++i) {
-        T* const row = m + i * n + k;
-        const T sum = by[0] * row[0] + by[1] * row[1] + (three ? by[2] * row[2] : T(0));
-        row[0] -= sum;
-        row[1] -= sum * more[0];
-        if (three) row[2] -= sum * more[1];
+    three ? turned<true>(k, last, by, {T(1), more[0], more[1]})
+          : turned<false>(k, last, by, {T(1), more[0], T(0)});
+  }
+  template <bool THREE>
+  void turned(int64_t k, int64_t last, const T (&by)[3], const T (&more)[3]) const {
+    T *const a = h + k * n + k, *const own = v + k * n;
+    reflect_rows<THREE>(a, a + n, a + 2 * n, n - k, more, by);
+    for (int64_t i = 0; i <= min64(last, k + 3); ++i) {
+      T* const row = h + i * n + k;
+      T sum = by[0] * row[0] + by[1] * row[1];
+      if constexpr (THREE) {
+        sum += by[2] * row[2];
+        row[2] -= sum * more[2];
       }
+      row[0] -= sum;
+      row[1] -= sum * more[1];
     }
+    reflect_rows<THREE>(own, own + n, own + 2 * n, n, by, more);
   }
 
   // Two real shifts become the one that is nearer to x, twice: as LAPACK has it, so that
@@ -226,13 +253,10 @@ struct Schur {
         complex_vector(k);
       }
     }
-    for (int64_t i = 0; i < n; ++i) {
-      const T* const row = v + i * n;
-      for (int64_t j = 0; j < n; ++j) {
-        T sum(0);
-        for (int64_t k = 0; k <= j; ++k) sum += row[k] * at(k, j);
-        products[i * n + j] = sum;
-      }
+    for (int64_t j = 0; j < n; ++j) {
+      T* const row = products + j * n;
+      for (int64_t i = 0; i < n; ++i) row[i] = T(0);
+      for (int64_t k = 0; k <= j; ++k) add_row(at(k, j), v + k * n, row, n);
     }
   }
 
@@ -328,14 +352,15 @@ struct Schur {
 // x of length 1, its greatest number real.
 template <class T>
 void normalise(Parts<T> x, int64_t n, bool real) {
-  const T size = length_of(x, n);
+  const T square = square_of(x, n), least = sizeof(T) == 8 ? T(1e-200) : T(1e-20);
+  const T size = square > least && square < T(1) / least ? sqrt(square) : length_of(x, n);
   if (!(size > T(0))) return;
   scale_row(Complex<T>{T(1) / size, T(0)}, x, n);
   if (real) return;
+  const auto square_at = [=](int64_t i) { return x.re[i] * x.re[i] + x.im[i] * x.im[i]; };
   int64_t most = 0;
-  for (int64_t i = 1; i < n; ++i) most = modulus(x.get(i)) > modulus(x.get(most)) ? i : most;
-  const T greatest = modulus(x.get(most));
-  scale_row((T(1) / greatest) * conjugate(x.get(most)), x, n);
+  for (int64_t i = 1; i < n; ++i) most = square_at(i) > square_at(most) ? i : most;
+  scale_row((T(1) / sqrt(square_at(most))) * conjugate(x.get(most)), x, n);
   x.im[most] = T(0);
 }
 
@@ -380,9 +405,9 @@ struct Eig : Finished {
       const int64_t first = im[k] < T(0) ? k - 1 : k;
       const T sign = im[k] < T(0) ? T(-1) : T(1);
       const Parts<T> column = columns.row(k);
+      const T *const real = made + first * n, *const other = real + n;
       for (int64_t i = 0; i < n; ++i) {
-        const T* const pair = made + i * n + first;
-        column.set(i, {by[i] * pair[0], im[k] == T(0) ? T(0) : sign * (by[i] * pair[1])});
+        column.set(i, {by[i] * real[i], im[k] == T(0) ? T(0) : sign * (by[i] * other[i])});
       }
       normalise(column, n, im[k] == T(0));
     }

@@ -48,18 +48,58 @@ void jacobi_lanes(LaneMatrix<T> a, LaneMatrix<T> v) {
   }
 }
 
+// By reflections and QL, side by side.
+template <class M, class T>
+void steps_lanes(M a, M v, LaneRow<T> d, Room room) {
+  const int64_t n = a.columns, row = n * kLanes<T>;
+  const auto take = [&](int64_t rows) { return room.take<T>(rows * row); };
+  const LaneRow<T> e{take(1)}, cos{take(1)}, sin{take(1)};
+  T *const taus = take(M::kParts), *const sums = take(M::kParts);
+  const M tau = lanes_at<M>(taus, 1, n), w = lanes_at<M>(sums, 1, n);
+  tridiagonalise_lanes(a, d, e, tau, w);
+  if (v.part(0).at) join_lanes(a, tau, v);
+  LaneValues<M>{d, e, cos, sin, v}.find();
+}
+
+template <class T>
+void transpose(T* v, int64_t n) {
+  constexpr int64_t kTile = 32;
+  for (int64_t i0 = 0; i0 < n; i0 += kTile) {
+    for (int64_t j0 = 0; j0 <= i0; j0 += kTile) {
+      for (int64_t i = i0; i < min64(n, i0 + kTile); ++i) {
+        for (int64_t j = j0; j < min64(i, j0 + kTile); ++j) {
+          const T held = v[i * n + j];
+          v[i * n + j] = v[j * n + i];
+          v[j * n + i] = held;
+        }
+      }
+    }
+  }
+}
+
+// Ascending values in a record, and behind them vectors as columns, which are rows yet.
+template <int PARTS, bool VALUES, class T>
+void ascend(T* record, int64_t n) {
+  T* const v = record + n;
+  for (int64_t i = 0; i < n; ++i) {
+    int64_t least = i;
+    for (int64_t k = i + 1; k < n; ++k) least = record[k] < record[least] ? k : least;
+    if (least == i) continue;
+    const T held = record[i];
+    record[i] = record[least];
+    record[least] = held;
+    for (int64_t p = 0; p < PARTS && !VALUES; ++p) {
+      swap_rows(v + (p * n + i) * n, v + (p * n + least) * n, n);
+    }
+  }
+  for (int64_t p = 0; p < PARTS && !VALUES; ++p) transpose(v + p * n * n, n);
+}
+
 // Record: w, and but for VALUES V by rows, with eigenvectors as its columns.
 template <class Cfg>
 struct Eigh : Finished {
+  static constexpr bool kFinished = false;
   using T = typename Cfg::A;
-
-  static void by_steps(LaneMatrix<T> a, LaneMatrix<T> v, LaneRow<T> d, Room room) {
-    const int64_t row = a.columns * kLanes<T>;
-    const LaneRow<T> e{room.take<T>(row)}, tau{room.take<T>(row)}, w{room.take<T>(row)};
-    tridiagonalise_lanes(a, d, e, tau, w);
-    if (v.at) join_lanes(a, tau, v);
-    LaneValues<T>{d, e, tau, w, v}.find();
-  }
 
   template <class Args>
   static void lanes(const Args& p, int64_t first, int64_t lanes, T* record, Room room) {
@@ -70,7 +110,7 @@ struct Eigh : Finished {
       for (int64_t j = i + 1; j < n; ++j) a.set(i, j, a.get(j, i));
     }
     LaneMatrix<T> v{Cfg::VALUES ? nullptr : record + n * kLanes<T>, n};
-    if (n > kRotated) return by_steps(a, v, LaneRow<T>{record}, room);
+    if (n > kRotated) return steps_lanes(a, v, LaneRow<T>{record}, room);
     if (v.at) make_identity(v);
     jacobi_lanes(a, v);
     for (int64_t i = 0; i < n; ++i) store(record + i * kLanes<T>, a.get(i, i));
@@ -82,37 +122,9 @@ struct Eigh : Finished {
     LargeEigh<Dense<T>, Cfg::VALUES>{p.n}.find(in, record, room);
   }
 
-  // Ascending values, and vectors as columns.
   template <class Args>
   static void finish(const Args& p, T* record) {
-    const int64_t n = p.n;
-    if (!p.small()) return;
-    T* const v = record + n;
-    for (int64_t i = 0; i < n; ++i) {
-      int64_t least = i;
-      for (int64_t k = i + 1; k < n; ++k) least = record[k] < record[least] ? k : least;
-      if (least == i) continue;
-      const T held = record[i];
-      record[i] = record[least];
-      record[least] = held;
-      if (!Cfg::VALUES) swap_rows(v + i * n, v + least * n, n);
-    }
-    if (!Cfg::VALUES) transpose(v, n);
-  }
-
-  static void transpose(T* v, int64_t n) {
-    constexpr int64_t kTile = 32;
-    for (int64_t i0 = 0; i0 < n; i0 += kTile) {
-      for (int64_t j0 = 0; j0 <= i0; j0 += kTile) {
-        for (int64_t i = i0; i < min64(n, i0 + kTile); ++i) {
-          for (int64_t j = j0; j < min64(i, j0 + kTile); ++j) {
-            const T held = v[i * n + j];
-            v[i * n + j] = v[j * n + i];
-            v[j * n + i] = held;
-          }
-        }
-      }
-    }
+    if (p.small()) ascend<1, Cfg::VALUES>(record, p.n);
   }
 };
 

@@ -4,6 +4,7 @@
 #define AOT_LINALG_EIGH_LANES_H_
 
 #include "aot/linalg/jacobi.h"
+#include "aot/linalg/numbers.h"
 
 namespace aot::linalg {
 
@@ -17,88 +18,118 @@ struct LaneRow {
   AOT_INLINE void set(int64_t i, Lanes<T> v) const { store(at + i * kLanes<T>, v); }
 };
 
-// a (of which the lower triangle is read) becomes tridiagonal, d and e; its columns keep the
-// reflections.
-template <class T>
-void tridiagonalise_lanes(LaneMatrix<T> a, LaneRow<T> d, LaneRow<T> e, LaneRow<T> tau,
-                          LaneRow<T> w) {
+// a (of which the lower triangle is read, Hermitian) becomes tridiagonal, d and e, which are real;
+// its columns keep the reflections, and the row `tau` their taus. `w`: room for a row.
+template <class M>
+void tridiagonalise_lanes(M a, LaneRow<typename M::Element> d, LaneRow<typename M::Element> e,
+                          M tau, M w) {
+  using N = typename M::Number;
+  using T = typename M::Element;
   using V = Lanes<T>;
   const int64_t n = a.columns;
   const V zero(T(0)), one(T(1));
+  const N none = Real<N>::number(zero), whole = Real<N>::number(one);
   for (int64_t k = 0; k + 1 < n; ++k) {
-    V most = zero;
-    for (int64_t i = k + 2; i < n; ++i) most = maximum(most, abs(a.get(i, k)));
+    const N first = a.get(k + 1, k);
+    V most = imaginary_size(first);
+    for (int64_t i = k + 2; i < n; ++i) most = maximum(most, greatest_size(a.get(i, k)));
     const auto still = most == zero;
-    const V first = a.get(k + 1, k);
-    most = select(still, one, maximum(most, abs(first)));
+    most = select(still, one, maximum(most, greatest_size(first)));
     V sum = zero;  // all of parts of the greatest, which are never too small
     for (int64_t i = k + 1; i < n; ++i) {
-      const V part = a.get(i, k) / most;
+      const N part = a.get(i, k) / most;
       a.set(i, k, part);
-      sum = fma(part, part, sum);
+      sum = more_square(part, sum);
     }
-    const V own = a.get(k + 1, k), size = sqrt(sum);
-    const V beta = select(own >= zero, -size, size);
-    const V below = one / select(still, one, own - beta);
-    const V by = select(still, zero, (beta - own) / select(still, one, beta));
-    e.set(k, select(still, first, most * beta));
-    tau.set(k, by);
-    a.set(k + 1, k, one);
+    const N own = a.get(k + 1, k);
+    const V size = sqrt(sum), beta = select(real_of(own) >= zero, -size, size);
+    const N distance = own - Real<N>::number(beta);
+    const N below = whole / select(still, whole, distance);
+    const N by = select(still, none, -distance / select(still, one, beta));
+    e.set(k, select(still, real_of(first), most * beta));
+    tau.set(0, k, by);
+    a.set(k + 1, k, whole);
     for (int64_t i = k + 2; i < n; ++i) a.set(i, k, a.get(i, k) * below);
-    for (int64_t i = k + 1; i < n; ++i) w.set(i, zero);
+    for (int64_t i = k + 1; i < n; ++i) w.set(0, i, none);
     for (int64_t i = k + 1; i < n; ++i) {
-      const V mine = a.get(i, k);
-      V along = a.get(i, i) * mine;
+      const N mine = a.get(i, k);
+      N along = scaled(real_of(a.get(i, i)), mine);
       for (int64_t j = k + 1; j < i; ++j) {
-        const V x = a.get(i, j);
-        along = fma(x, a.get(j, k), along);
-        w.set(j, fma(x, mine, w.get(j)));
+        const N x = a.get(i, j);
+        along = more_product(x, a.get(j, k), along);
+        w.set(0, j, more_product(conjugate(x), mine, w.get(0, j)));
       }
-      w.set(i, w.get(i) + along);
+      w.set(0, i, w.get(0, i) + along);
     }
-    V both = zero;
+    N both = none;
     for (int64_t i = k + 1; i < n; ++i) {
-      const V part = by * w.get(i);
-      both = fma(part, a.get(i, k), both);
-      w.set(i, part);
+      const N part = by * w.get(0, i);
+      both = more_product(conjugate(part), a.get(i, k), both);
+      w.set(0, i, part);
     }
-    both = both * by * V(T(0.5));
-    for (int64_t i = k + 1; i < n; ++i) w.set(i, fnma(both, a.get(i, k), w.get(i)));
+    both = scaled(V(T(0.5)), both * by);
     for (int64_t i = k + 1; i < n; ++i) {
-      const V x = a.get(i, k), y = w.get(i);
+      w.set(0, i, less_product(both, a.get(i, k), w.get(0, i)));
+    }
+    for (int64_t i = k + 1; i < n; ++i) {
+      const N x = a.get(i, k), y = w.get(0, i);
       for (int64_t j = k + 1; j <= i; ++j) {
-        a.set(i, j, fnma(y, a.get(j, k), fnma(x, w.get(j), a.get(i, j))));
+        const N less = less_product(x, conjugate(w.get(0, j)), a.get(i, j));
+        a.set(i, j, less_product(y, conjugate(a.get(j, k)), less));
       }
     }
   }
-  for (int64_t i = 0; i < n; ++i) d.set(i, a.get(i, i));
+  for (int64_t i = 0; i < n; ++i) d.set(i, real_of(a.get(i, i)));
   e.set(n - 1, zero);
 }
 
-// Rows of v: the columns of the reflections' product.
-template <class T>
-void join_lanes(LaneMatrix<T> a, LaneRow<T> tau, LaneMatrix<T> v) {
-  using V = Lanes<T>;
+// Rows c .. c + C - 1 of v = (I - by x x^H) them, x in a's column k.
+template <int C, class M>
+AOT_INLINE void join_rows(M a, int64_t k, typename M::Number by, M v, int64_t c) {
+  using N = typename M::Number;
+  using T = typename M::Element;
   const int64_t n = a.columns;
-  make_identity(v);
-  for (int64_t k = n - 2; k >= 0; --k) {
-    const V by = tau.get(k);
-    for (int64_t c = k + 1; c < n; ++c) {
-      V along(T(0));
-      for (int64_t i = k + 1; i < n; ++i) along = fma(a.get(i, k), v.get(c, i), along);
-      along = along * by;
-      for (int64_t i = k + 1; i < n; ++i) v.set(c, i, fnma(along, a.get(i, k), v.get(c, i)));
+  N along[C];
+  AOT_UNROLL for (int q = 0; q < C; ++q) along[q] = Real<N>::number(Lanes<T>(T(0)));
+  for (int64_t i = k + 1; i < n; ++i) {
+    const N x = conjugate(a.get(i, k));
+    AOT_UNROLL for (int q = 0; q < C; ++q) along[q] = more_product(x, v.get(c + q, i), along[q]);
+  }
+  AOT_UNROLL for (int q = 0; q < C; ++q) along[q] = along[q] * by;
+  for (int64_t i = k + 1; i < n; ++i) {
+    const N x = a.get(i, k);
+    AOT_UNROLL for (int q = 0; q < C; ++q) {
+      v.set(c + q, i, less_product(along[q], x, v.get(c + q, i)));
     }
+  }
+}
+
+// Rows of v: the columns of the reflections' product.
+template <class M>
+void join_lanes(M a, M tau, M v) {
+  using N = typename M::Number;
+  using T = typename M::Element;
+  constexpr int kTogether = 4;
+  const int64_t n = a.columns;
+  for (int64_t i = 0; i < n; ++i) {
+    for (int64_t j = 0; j < n; ++j) v.set(i, j, Real<N>::number(Lanes<T>(T(i == j))));
+  }
+  for (int64_t k = n - 2; k >= 0; --k) {
+    const N by = tau.get(0, k);
+    int64_t c = k + 1;
+    for (; c + kTogether <= n; c += kTogether) join_rows<kTogether>(a, k, by, v, c);
+    for (; c < n; ++c) join_rows<1>(a, k, by, v, c);
   }
 }
 
 // The eigenvalues of (d, e) in d; rows of v, if there is one, are turned along. A lane's matrix is
 // as far as QL goes with it when none is `busy`.
-template <class T>
+template <class M>
 struct LaneValues {
+  using T = typename M::Element;
   using V = Lanes<T>;
   LaneRow<T> d, e, cos, sin;
-  LaneMatrix<T> v;
+  M v;
 
   // Where each lane's matrix from row l on falls apart first. `least`: of what is no number.
   V end_of(int64_t l, V least) const {
@@ -161,26 +192,28 @@ struct LaneValues {
     }
     d.set(l, select(busy, d.get(l) - p, d.get(l)));
     e.set(l, select(busy, g, e.get(l)));
-    if (!v.at) return;
-    int64_t j = 0;
-    for (; j + 4 <= v.columns; j += 4) rows<4>(l, last, j);
-    for (; j < v.columns; ++j) rows<1>(l, last, j);
+    if (!v.part(0).at) return;
+    AOT_UNROLL for (int p = 0; p < M::kParts; ++p) {
+      int64_t j = 0;
+      for (; j + 4 <= v.columns; j += 4) rows<4>(v.part(p), l, last, j);
+      for (; j < v.columns; ++j) rows<1>(v.part(p), l, last, j);
+    }
   }
 
   // The rotations of rows last .. l on some columns; the row that two share stays in registers.
   template <int COLUMNS>
-  AOT_INLINE void rows(int64_t l, int64_t last, int64_t j) const {
+  AOT_INLINE void rows(LaneMatrix<T> own, int64_t l, int64_t last, int64_t j) const {
     V held[COLUMNS];
-    AOT_UNROLL for (int k = 0; k < COLUMNS; ++k) held[k] = v.get(last, j + k);
+    AOT_UNROLL for (int k = 0; k < COLUMNS; ++k) held[k] = own.get(last, j + k);
     for (int64_t i = last - 1; i >= l; --i) {
       const V c = cos.get(i), s = sin.get(i);
       AOT_UNROLL for (int k = 0; k < COLUMNS; ++k) {
-        const V x = v.get(i, j + k);
-        v.set(i + 1, j + k, fma(s, x, c * held[k]));
+        const V x = own.get(i, j + k);
+        own.set(i + 1, j + k, fma(s, x, c * held[k]));
         held[k] = fnma(s, held[k], c * x);
       }
     }
-    AOT_UNROLL for (int k = 0; k < COLUMNS; ++k) v.set(l, j + k, held[k]);
+    AOT_UNROLL for (int k = 0; k < COLUMNS; ++k) own.set(l, j + k, held[k]);
   }
 };
 

@@ -58,40 +58,46 @@ AOT_INLINE void rotate_rows(LaneMatrix<T> a, int64_t x, int64_t y, Rotation<Lane
     a.set(y, j, fma(r.s, p, r.c * q));
   }
 }
-template <class T>
-AOT_INLINE void rotate_rows(OneMatrix<T> a, int64_t x, int64_t y, Rotation<Vec<T, 1>> r) {
-  constexpr int kWide = native_lanes<T>();
-  const Vec<T, kWide> c(r.c[0]), s(r.s[0]);
-  T *const p = a.at + x * a.columns, *const q = a.at + y * a.columns;
+// Whole vectors of rows, and what is left of them: `f(j, part)` reads and writes with `part` from
+// element j on. Rows of small matrices are shorter than vectors.
+struct WholeVector {
+  template <class T>
+  AOT_INLINE Vec<T, native_lanes<T>()> get(const T* p) const {
+    return load<T, native_lanes<T>()>(p);
+  }
+  template <class T, class V>
+  AOT_INLINE void set(T* p, V v) const {
+    store(p, v);
+  }
+};
+struct FirstOfVector {
+  int64_t count;
+  template <class T>
+  AOT_INLINE Vec<T, native_lanes<T>()> get(const T* p) const {
+    return load_n<T, native_lanes<T>()>(p, count);
+  }
+  template <class T, class V>
+  AOT_INLINE void set(T* p, V v) const {
+    store_n(p, v, count);
+  }
+};
+template <class T, class F>
+AOT_INLINE void by_vectors(int64_t n, const F& f) {
+  constexpr int64_t kWide = native_lanes<T>();
   int64_t j = 0;
-  for (; j + kWide <= a.columns; j += kWide) {
-    const auto u = load<T, kWide>(p + j), v = load<T, kWide>(q + j);
-    store(p + j, fnma(s, v, c * u));
-    store(q + j, fma(s, u, c * v));
-  }
-  for (; j < a.columns; ++j) {
-    const Vec<T, 1> u = a.get(x, j), v = a.get(y, j);
-    a.set(x, j, fnma(r.s, v, r.c * u));
-    a.set(y, j, fma(r.s, u, r.c * v));
-  }
+  for (; j + kWide <= n; j += kWide) f(j, WholeVector{});
+  if (j < n) f(j, FirstOfVector{n - j});
 }
 
 // x = c x + s y, y = c y - s x
 template <class T>
 AOT_INLINE void rotate(T* x, T* y, int64_t n, T c, T s) {
-  constexpr int kWide = native_lanes<T>();
-  const Vec<T, kWide> cos(c), sin(s);
-  int64_t j = 0;
-  for (; j + kWide <= n; j += kWide) {
-    const auto p = load<T, kWide>(x + j), q = load<T, kWide>(y + j);
-    store(x + j, fma(sin, q, cos * p));
-    store(y + j, fnma(sin, p, cos * q));
-  }
-  for (; j < n; ++j) {
-    const T p = x[j], q = y[j];
-    x[j] = c * p + s * q;
-    y[j] = c * q - s * p;
-  }
+  const Vec<T, native_lanes<T>()> cos(c), sin(s);
+  by_vectors<T>(n, [=](int64_t j, auto part) {
+    const auto p = part.get(x + j), q = part.get(y + j);
+    part.set(x + j, fma(sin, q, cos * p));
+    part.set(y + j, fnma(sin, p, cos * q));
+  });
 }
 
 // The product of rows x and y.
@@ -103,30 +109,24 @@ AOT_INLINE Lanes<T> row_product(LaneMatrix<T> a, int64_t x, int64_t y) {
 }
 template <class T>
 AOT_INLINE T dot(const T* p, const T* q, int64_t n) {
-  constexpr int kWide = 2 * native_lanes<T>();
+  constexpr int kOne = native_lanes<T>(), kWide = 2 * kOne;
   Vec<T, kWide> sums(T(0));
   int64_t j = 0;
   for (; j + kWide <= n; j += kWide) {
     sums = fma(load<T, kWide>(p + j), load<T, kWide>(q + j), sums);
   }
-  T sum = reduce_sum(sums);
-  for (; j < n; ++j) sum += p[j] * q[j];
-  return sum;
+  Vec<T, kOne> rest(T(0));
+  by_vectors<T>(n - j, [&](int64_t k, auto part) {
+    rest = fma(part.get(p + j + k), part.get(q + j + k), rest);
+  });
+  return reduce_sum(sums) + reduce_sum(rest);
 }
-template <class T>
-AOT_INLINE Vec<T, 1> row_product(OneMatrix<T> a, int64_t x, int64_t y) {
-  return Vec<T, 1>(dot(a.at + x * a.columns, a.at + y * a.columns, a.columns));
-}
-
 // y += f x
 template <class T>
 AOT_INLINE void add_row(T f, const T* x, T* y, int64_t n) {
-  constexpr int kWide = native_lanes<T>();
-  int64_t j = 0;
-  for (; j + kWide <= n; j += kWide) {
-    store(y + j, fma(Vec<T, kWide>(f), load<T, kWide>(x + j), load<T, kWide>(y + j)));
-  }
-  for (; j < n; ++j) y[j] += f * x[j];
+  const Vec<T, native_lanes<T>()> by(f);
+  by_vectors<T>(
+      n, [=](int64_t j, auto part) { part.set(y + j, fma(by, part.get(x + j), part.get(y + j))); });
 }
 
 template <class M>

@@ -52,6 +52,16 @@ struct ComplexLaneMatrix {
   }
 };
 
+// A matrix at a place, part after part.
+template <class M>
+M lanes_at(typename M::Element* at, int64_t rows, int64_t columns) {
+  if constexpr (M::kParts == 2) {
+    return M(at, rows, columns);
+  } else {
+    return {at, columns};
+  }
+}
+
 // Rows of `count` elements, `stride` apart, one a lane, as `count` vectors.
 template <class T>
 void interleave(const T* from, int64_t stride, int64_t count, T* to) {

@@ -63,6 +63,11 @@ AOT_INLINE Complex<T> operator/(Complex<T> a, Complex<T> b) {
 }
 
 template <class T>
+AOT_INLINE Complex<T> operator/(Complex<T> a, T b) {
+  return {a.re / b, a.im / b};
+}
+
+template <class T>
 AOT_INLINE Complex<T> conjugate(Complex<T> a) {
   return {a.re, -a.im};
 }
@@ -85,6 +90,31 @@ AOT_INLINE Complex<T> real_part(Complex<T> a) {
 template <class T>
 AOT_INLINE T real_part(T a) {
   return a;
+}
+// Of vectors: the greatest part's size, the imaginary part's, and c + |a|^2.
+template <class V>
+AOT_INLINE V greatest_size(Complex<V> a) {
+  return maximum(abs(a.re), abs(a.im));
+}
+template <class V>
+AOT_INLINE V greatest_size(V a) {
+  return abs(a);
+}
+template <class V>
+AOT_INLINE V imaginary_size(Complex<V> a) {
+  return abs(a.im);
+}
+template <class V>
+AOT_INLINE V imaginary_size(V) {
+  return V(0);
+}
+template <class V>
+AOT_INLINE V more_square(Complex<V> a, V c) {
+  return fma(a.im, a.im, fma(a.re, a.re, c));
+}
+template <class V>
+AOT_INLINE V more_square(V a, V c) {
+  return fma(a, a, c);
 }
 template <class T>
 AOT_INLINE T modulus(Complex<T> a) {

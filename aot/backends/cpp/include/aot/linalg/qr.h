@@ -6,36 +6,72 @@
 
 namespace aot::linalg {
 
-// Side by side; `a` is turned in its place, taus go to `tau`.
-template <class T>
-void reflect_lanes(LaneMatrix<T> a, int64_t rows, T* tau) {
+// Columns that are turned at the same time, so that sums need not wait for each other.
+inline constexpr int kTogether = 4;
+
+// Columns j .. j + C - 1 of c = H c, H = I - by v v^H with v below row k of a's column k.
+template <int C, class M>
+AOT_INLINE void turn_columns(M a, int64_t k, int64_t rows, typename M::Number by, M c, int64_t j) {
+  using N = typename M::Number;
+  N along[C];
+  AOT_UNROLL for (int q = 0; q < C; ++q) along[q] = c.get(k, j + q);
+  for (int64_t i = k + 1; i < rows; ++i) {
+    const N v = conjugate(a.get(i, k));
+    AOT_UNROLL for (int q = 0; q < C; ++q) along[q] = more_product(v, c.get(i, j + q), along[q]);
+  }
+  AOT_UNROLL for (int q = 0; q < C; ++q) {
+    along[q] = along[q] * by;
+    c.set(k, j + q, c.get(k, j + q) - along[q]);
+  }
+  for (int64_t i = k + 1; i < rows; ++i) {
+    const N v = a.get(i, k);
+    AOT_UNROLL for (int q = 0; q < C; ++q) {
+      c.set(i, j + q, less_product(v, along[q], c.get(i, j + q)));
+    }
+  }
+}
+template <class M>
+AOT_INLINE void turn_lanes(M a, int64_t k, int64_t rows, typename M::Number by, M c, int64_t j) {
+  for (; j + kTogether <= c.columns; j += kTogether) turn_columns<kTogether>(a, k, rows, by, c, j);
+  for (; j < c.columns; ++j) turn_columns<1>(a, k, rows, by, c, j);
+}
+
+// Side by side; `a` is turned in its place, taus go to the row `tau`.
+template <class M>
+void reflect_lanes(M a, int64_t rows, M tau) {
+  using N = typename M::Number;
+  using T = typename M::Element;
   using V = Lanes<T>;
   const V zero(T(0)), one(T(1));
   for (int64_t k = 0; k < min64(rows, a.columns); ++k) {
-    V most = zero;
-    for (int64_t i = k + 1; i < rows; ++i) most = maximum(most, abs(a.get(i, k)));
+    const N first = a.get(k, k);
+    V most = imaginary_size(first);
+    for (int64_t i = k + 1; i < rows; ++i) most = maximum(most, greatest_size(a.get(i, k)));
     const auto still = most == zero;
-    const V first = a.get(k, k);
-    most = select(still, one, maximum(most, abs(first)));
+    most = select(still, one, maximum(most, greatest_size(first)));
     V sum = zero;
-    for (int64_t i = k; i < rows; ++i) {
-      const V part = a.get(i, k) / most;
-      sum = fma(part, part, sum);
-    }
-    const V size = most * sqrt(sum);
-    const V beta = select(still, first, select(first >= zero, -size, size));
-    const V below = one / select(still, one, first - beta);
-    const V by = select(still, zero, (beta - first) / select(still, one, beta));
-    store(tau + k * kLanes<T>, by);
-    a.set(k, k, beta);
+    for (int64_t i = k; i < rows; ++i) sum = more_square(a.get(i, k) / most, sum);
+    const V size = most * sqrt(sum), real = real_of(first);
+    const V beta = select(still, real, select(real >= zero, -size, size));
+    const N whole = Real<N>::number(one), distance = first - Real<N>::number(beta);
+    const N below = whole / select(still, whole, distance);
+    const N by = select(still, Real<N>::number(zero), -distance / select(still, one, beta));
+    tau.set(0, k, by);
+    a.set(k, k, Real<N>::number(beta));
     for (int64_t i = k + 1; i < rows; ++i) a.set(i, k, a.get(i, k) * below);
-    for (int64_t j = k + 1; j < a.columns; ++j) {
-      V along = a.get(k, j);
-      for (int64_t i = k + 1; i < rows; ++i) along = fma(a.get(i, k), a.get(i, j), along);
-      along = along * by;
-      a.set(k, j, a.get(k, j) - along);
-      for (int64_t i = k + 1; i < rows; ++i) a.set(i, j, fnma(a.get(i, k), along, a.get(i, j)));
-    }
+    turn_lanes(a, k, rows, conjugate(by), a, k + 1);
+  }
+}
+
+// c = H_1 ... H_k c, or H_k^H ... H_1^H c with BACK; a has the reflections below its diagonal, and
+// their taus as its row `rows`.
+template <bool BACK, class M>
+void reflections_lanes(M a, int64_t rows, M c) {
+  const int64_t all = min64(rows, a.columns);
+  for (int64_t step = 0; step < all; ++step) {
+    const int64_t k = BACK ? step : all - 1 - step;
+    const auto tau = a.get(rows, k);
+    turn_lanes(a, k, rows, BACK ? conjugate(tau) : tau, c, 0);
   }
 }
 
@@ -46,8 +82,10 @@ struct Qr : Finished {
 
   template <class Args>
   static void lanes(const Args& p, int64_t first, int64_t lanes, T* record, Room) {
-    gather_lanes(p.matrix_a(first), p.a_batch, lanes, p.m, p.n, record);
-    reflect_lanes(LaneMatrix<T>{record, p.n}, p.m, record + p.m * p.n * kLanes<T>);
+    const auto a = p.side(record, p.rows(), p.n);
+    gather_lanes(p.operand_a(first), p.batches_a(), lanes, p.rows(), p.n, a);
+    T* const taus = record + p.m * p.n * kLanes<T>;
+    reflect_lanes(a, p.rows(), p.side(taus, 1, min64(p.rows(), p.n)));
   }
 
   template <class Args>
@@ -65,22 +103,12 @@ struct Reflections : Finished {
 
   template <class Args>
   static void lanes(const Args& p, int64_t first, int64_t lanes, T* record, Room room) {
-    using V = Lanes<T>;
-    const int64_t m = p.m - 1, k_all = min64(m, p.n);
-    const LaneMatrix<T> a{room.take<T>(p.m * p.n * kLanes<T>), p.n}, c{record, p.r};
-    gather_lanes(p.matrix_a(first), p.a_batch, lanes, p.m, p.n, a.at);
-    gather_lanes(p.matrix_b(first), p.b_batch, lanes, m, p.r, record);
-    for (int64_t step = 0; step < k_all; ++step) {
-      const int64_t k = Cfg::BACK ? step : k_all - 1 - step;
-      const V tau = a.get(m, k);
-      for (int64_t j = 0; j < p.r; ++j) {
-        V along = c.get(k, j);
-        for (int64_t i = k + 1; i < m; ++i) along = fma(a.get(i, k), c.get(i, j), along);
-        along = along * tau;
-        c.set(k, j, c.get(k, j) - along);
-        for (int64_t i = k + 1; i < m; ++i) c.set(i, j, fnma(a.get(i, k), along, c.get(i, j)));
-      }
-    }
+    const int64_t rows = p.rows() - 1;
+    const auto a = p.side(room.take<T>(p.m * p.n * kLanes<T>), p.rows(), p.n);
+    const auto c = p.side(record, rows, p.r);
+    gather_lanes(p.operand_a(first), p.batches_a(), lanes, rows + 1, p.n, a);
+    gather_lanes(p.operand_b(first), p.batches_b(), lanes, rows, p.r, c);
+    reflections_lanes<Cfg::BACK>(a, rows, c);
   }
 
   template <class Args>

@@ -10,22 +10,49 @@
 
 namespace aot::linalg {
 
+// Of two rows: squares of their lengths, and their product.
+template <class T>
+struct RowPair {
+  Lanes<T> own, other, between;
+};
+// In parts that need not wait for each other.
+template <class T>
+AOT_INLINE RowPair<T> row_pair(LaneMatrix<T> w, int64_t x, int64_t y) {
+  using V = Lanes<T>;
+  const V zero(T(0));
+  V own[2] = {zero, zero}, other[2] = {zero, zero}, between[2] = {zero, zero};
+  int64_t j = 0;
+  for (; j + 2 <= w.columns; j += 2) {
+    AOT_UNROLL for (int k = 0; k < 2; ++k) {
+      const V p = w.get(x, j + k), q = w.get(y, j + k);
+      own[k] = fma(p, p, own[k]);
+      other[k] = fma(q, q, other[k]);
+      between[k] = fma(p, q, between[k]);
+    }
+  }
+  if (j < w.columns) {
+    const V p = w.get(x, j), q = w.get(y, j);
+    own[0] = fma(p, p, own[0]);
+    other[0] = fma(q, q, other[0]);
+    between[0] = fma(p, q, between[0]);
+  }
+  return {own[0] + own[1], other[0] + other[1], between[0] + between[1]};
+}
+
 // Rows of w made orthogonal; those of v, if there is one, are rotated along.
-template <class M>
-void make_orthogonal(M w, int64_t rows, M v) {
-  using V = decltype(w.get(0, 0));
-  using T = typename V::Elem;
+template <class T>
+void make_orthogonal(LaneMatrix<T> w, int64_t rows, LaneMatrix<T> v) {
+  using V = Lanes<T>;
   const V small(rounding<T>() * sqrt(T(w.columns)));
   for (int sweep = 0; sweep < kSweeps; ++sweep) {
     bool turned = false;
     for (int64_t x = 0; x < rows; ++x) {
       for (int64_t y = x + 1; y < rows; ++y) {
-        const V own = row_product(w, x, x), other = row_product(w, y, y);
-        const V between = row_product(w, x, y);
-        const auto turns = abs(between) > small * (sqrt(own) * sqrt(other));
+        const RowPair<T> pair = row_pair(w, x, y);
+        const auto turns = abs(pair.between) > small * (sqrt(pair.own) * sqrt(pair.other));
         if (!any(turns)) continue;
         turned = true;
-        const Rotation<V> r = rotation(own, other, between, turns);
+        const Rotation<V> r = rotation(pair.own, pair.other, pair.between, turns);
         rotate_rows(w, x, y, r);
         if (v.at) rotate_rows(v, x, y, r);
       }
@@ -53,6 +80,7 @@ auto scale_of(M a, int64_t rows) {
 // Record: s, and but for VALUES U^T (n x m) and V^T (n x n) by rows.
 template <class Cfg>
 struct Svd : Finished {
+  static constexpr bool kFinished = false;
   using T = typename Cfg::A;
 
   template <class M>
