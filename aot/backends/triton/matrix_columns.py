@@ -21,7 +21,16 @@ STATEMENTS = 768
 """Updates of columns that a kernel has, about."""
 
 UNROLLED = 16
-"""Columns of the largest matrices all of whose steps are written out where each is of all columns."""
+"""Columns of the largest matrices all of whose steps are written out."""
+
+PHASE = 8
+"""Steps of larger ones that are a loop."""
+
+Lane = str | int
+"""A lane or a step: a number, or its text."""
+
+Step = Callable[["Columns", Lane, list[str], list[str]], None]
+"""See `Columns.walk`."""
 
 HEAD = "args, load_a, load_a_im, load_b, load_b_im, finish, program, right, record"
 
@@ -173,6 +182,42 @@ class Columns:
             f"({value})[:, :, None].to({self.kind}), {part})"
         )
 
+    # ---- steps ----
+
+    def walk(self, prefix: str, words: int, count: int, step: Step) -> None:
+        """step(columns, k, names, live) for k < count, of the tensors prefix0, ... from k on.
+
+        Of large matrices several steps are a loop, each of the same text: the first tensor is
+        always that of the step, the others move up, and it goes behind them. live[q]: the text of
+        whether names[q] is not yet behind; "" where it never is.
+        """
+        names = [f"{prefix}{j}" for j in range(words)]
+        if words <= UNROLLED:
+            for k in range(count):
+                step(self, k, names[k:], [""] * (words - k))
+            return
+        for base in range(0, count, PHASE):
+            size, mine = min(PHASE, count - base), names[base:]
+            wide = len(mine)
+            self.line(f"for t in range({size}):")
+            inner = self.inside()
+            inner.line(f"k = {base} + t")
+            live = [f"(t < {wide - q})" if q > wide - size else "" for q in range(wide)]
+            step(inner, "k", mine, live)
+            inner.move_up(mine)
+            names[base:] = mine[wide - size :] + mine[: wide - size]
+        self.rename([f"{prefix}{j}" for j in range(words)], names)
+
+    def move_up(self, names: list[str]) -> None:
+        """Each tensor has what the next one had, and the last one what the first one had."""
+        self.rename(names, [*names[1:], names[0]])
+
+    def rename(self, names: list[str], others: list[str]) -> None:
+        """Sets numbers to others, all at once."""
+        z = self.numbers
+        new, old = ([part for x in side for part in z.named(x)] for side in (names, others))
+        self.line(f"{', '.join(new)} = {', '.join(old)}")
+
     # ---- Cholesky ----
 
     def cholesky(self) -> None:
@@ -180,23 +225,31 @@ class Columns:
         n, z, line = self.columns, self.numbers, self.line
         self.load("a", "a", self.words, self.rows, which="LOWER")
         line(f"info = tl.zeros({self.shape}, tl.int32)")
-        for k in range(n):
-            own = z.named(f"a{k}")
-            line(f"pivot = {z.from_lane(own, k)[0]}")
-            line("going = (info == 0) & (pivot > 0)")
-            line(f"info = tl.where((info == 0) & ((pivot > 0) == 0), {k + 1}, info)")
-            line("root = exact_root(tl.where(going, pivot, 1))")
-            factor = z.let("factor", z.over_real(own, "root"))
-            factor = z.let("factor", z.where(f"i == {k}", z.real("root"), factor))
-            factor = z.let("factor", z.masked(f"(i >= {k}) & going", factor))
-            z.let(f"a{k}", z.where(f"(i >= {k}) & going", factor, own))
-            for j in range(k + 1, n):
-                other = z.let("other", z.conjugate(z.from_lane(factor, j)))
-                z.let(f"a{j}", z.minus(z.named(f"a{j}"), factor, other))
+        self.walk("a", n, n, Columns._take_root)
         for k in range(self.words):
             z.let(f"a{k}", z.masked(f"i >= {k}", z.named(f"a{k}")))
         self.keep("a", self.words, str(n), 0)
         self.keep_info(self.parts * n * n, self.parts)
+
+    def _take_root(self, k: Lane, names: list[str], live: list[str]) -> None:
+        """A step of `cholesky`."""
+        z, line, own = self.numbers, self.line, self.numbers.named(names[0])
+        line(f"pivot = {z.from_lane(own, k)[0]}")
+        line("going = (info == 0) & (pivot > 0)")
+        line(f"info = tl.where((info == 0) & ((pivot > 0) == 0), {k} + 1, info)")
+        line("root = exact_root(tl.where(going, pivot, 1))")
+        factor = z.let("factor", z.over_real(own, "root"))
+        factor = z.let("factor", z.where(f"i == {k}", z.real("root"), factor))
+        factor = z.let("factor", z.masked(f"(i >= {k}) & going", factor))
+        z.let(names[0], z.where(f"(i >= {k}) & going", factor, own))
+        for q in range(1, len(names)):
+            other = z.let("other", z.conjugate(z.from_lane(factor, self.lane_after(k, q))))
+            changed = z.minus(z.named(names[q]), factor, other)
+            z.let(names[q], z.if_live(live[q], changed, z.named(names[q])))
+
+    def lane_after(self, k: Lane, q: int) -> Lane:
+        """Lane k + q; any lane where there is none."""
+        return k + q if isinstance(k, int) else f"({k} + {q}) % {self.lanes}"
 
     # ---- L U ----
 
@@ -207,7 +260,7 @@ class Columns:
         self.line("pivots = i + 1")
         self.line(f"info = tl.zeros({self.shape}, tl.int32)")
 
-    def choose_pivot(self, k: str | int, own: Number) -> Number:
+    def choose_pivot(self, k: Lane, own: Number) -> Number:
         """The lane `chosen` of step k, the place `first` of its row before, and the pivot.
 
         It is the first of equal ones in the order of places; a NaN at the place itself stays.
@@ -229,23 +282,29 @@ class Columns:
         line(f"info = tl.where((info == 0) & failed, {k} + 1, info)")
         return pivot
 
-    def factor(self, after: Callable[[int], None] | None = None) -> None:
+    def factor(self, after: Callable[[Columns, Lane], None] | None = None) -> None:
         """L and U of a; `after` is called in each step, once `chosen`, `first`, `pivot` are set."""
-        z, count = self.numbers, min(self.rows, self.columns)
+        count = min(self.rows, self.columns)
         self.load("a", "a", self.words, self.rows)
         self.begin_pivots()
-        for k in range(count):
-            pivot = self.choose_pivot(k, z.named(f"a{k}"))
+
+        def step(c: Columns, k: Lane, names: list[str], live: list[str]) -> None:
+            z = c.numbers
+            own = z.named(names[0])
+            pivot = c.choose_pivot(k, own)
             if after:
-                after(k)
-            self.line(f"below = (place > {k}) & (failed == 0)")
+                after(c, k)
+            c.line(f"below = (place > {k}) & (failed == 0)")
             safe = z.let("safe", z.where("failed", z.real("1.0"), pivot))
-            factor = z.over("factor", z.named(f"a{k}"), safe)
-            for j in range(k + 1, self.columns):
-                row = z.let("row", z.from_lane(z.named(f"a{j}"), "chosen"))
-                changed = z.minus(z.named(f"a{j}"), factor, row)
-                z.let(f"a{j}", z.where("below", changed, z.named(f"a{j}")))
-            z.let(f"a{k}", z.where("below", factor, z.named(f"a{k}")))
+            factor = z.over("factor", own, safe)
+            for name, alive in zip(names[1:], live[1:], strict=True):
+                row = z.let("row", z.from_lane(z.named(name), "chosen"))
+                changed = z.minus(z.named(name), factor, row)
+                both = f"below & {alive}" if alive else "below"
+                z.let(name, z.where(both, changed, z.named(name)))
+            z.let(names[0], z.where("below", factor, own))
+
+        self.walk("a", self.columns, count, step)
 
     def exchange_rows(self, prefix: str, count: int) -> None:
         """Takes rows to the lanes of their places."""
@@ -275,7 +334,8 @@ class Columns:
             z.let(name, z.real(f"tl.full({self.shape}, 1.0, {self.kind})"))
         line(f"logs = tl.zeros({self.shape}, {self.kind})")
 
-        def after(k: int) -> None:
+        def after(c: Columns, k: Lane) -> None:
+            line, z = c.line, c.numbers
             line(f"flip = tl.where(first == {k}, 1.0, -1.0).to({self.kind})")
             line(
                 f"size = {'tl.abs(pivot)' if self.parts == 1 else 'complex_size(pivot_re, pivot_im)'}"
@@ -352,7 +412,7 @@ class Columns:
 
     # ---- inverses ----
 
-    def _clear_column(self, k: str | int, names: list[str]) -> None:
+    def _clear_column(self, k: Lane, names: list[str]) -> None:
         """Step k; the first of the columns is its own."""
         z, line = self.numbers, self.line
         own = z.named(names[0])
@@ -375,7 +435,7 @@ class Columns:
         Step k makes column k that of the identity; what it would have made of the identity's own
         column takes its place. Rows stay where they are, so the inverse' columns are exchanged.
         """
-        z, n, line = self.numbers, self.columns, self.line
+        n, line = self.columns, self.line
         self.load("a", "a", self.words, self.rows)
         self.begin_pivots()
         if n <= UNROLLED:
@@ -383,11 +443,9 @@ class Columns:
                 self._clear_column(k, [f"a{(k + j) % n}" for j in range(n)])
         else:  # the column of a step is always a0: the others move up, and it goes behind them
             line(f"for k in range({n}):")
-            inner = self.inside()
-            inner._clear_column("k", [f"a{j}" for j in range(n)])
-            names = [part for j in range(n) for part in z.named(f"a{j}")]
-            moved = [part for j in range(n) for part in z.named(f"a{(j + 1) % n}")]
-            inner.line(f"{', '.join(names)} = {', '.join(moved)}")
+            inner, names = self.inside(), [f"a{j}" for j in range(n)]
+            inner._clear_column("k", names)
+            inner.move_up(names)
         self.exchange_rows("a", n)
         line("order = tl.gather(order, i, 1)")
         line("row = tl.arange(0, " + f"{self.lanes})[None, :, None]")

@@ -40,8 +40,8 @@ class Numbers:
         return (text,) if self.parts == 1 else (text, f"tl.zeros({self.shape}, {self.kind})")
 
     def lane(self, lane: str | int) -> str:
-        """A lane's number, for all lanes."""
-        return f"tl.full({self.shape}, {lane}, tl.int32)" if isinstance(lane, int) else lane
+        """A lane's number for all lanes `i`: a constant, or of step k; or a tensor by its name."""
+        return f"(i * 0 + {lane})" if isinstance(lane, int) or lane[0] in "k(" else lane
 
     def from_lane(self, x: Number, lane: str | int) -> Number:
         """What a lane has, for all lanes."""
@@ -50,6 +50,10 @@ class Numbers:
     def where(self, condition: str, a: Number, b: Number) -> Number:
         """Either number."""
         return tuple(f"tl.where({condition}, {p}, {q})" for p, q in zip(a, b, strict=True))
+
+    def if_live(self, live: str, a: Number, b: Number) -> Number:
+        """a where `live` or there is no such condition, else b."""
+        return self.where(live, a, b) if live else a
 
     def masked(self, condition: str, a: Number) -> Number:
         """A number, or 0."""

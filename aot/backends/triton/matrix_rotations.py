@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from aot.backends.triton.matrix_columns import Columns
+from aot.backends.triton.matrix_columns import Columns, Lane
 from aot.backends.triton.matrix_numbers import Number
 
 SWEEPS = 40
@@ -155,22 +155,24 @@ def _factor(c: Columns) -> None:
     """Cholesky's factor, a column a lane; what rounding leaves of a pivot is no less than tiny."""
     z, line, n = c.numbers, c.line, c.columns
     line(f"inverse = tl.zeros({c.shape}, {c.kind})")
-    for k in range(n):
-        own = z.named(f"w{k}")
-        line(f"pivot = tl.maximum({z.from_lane(own, k)[0]}, {c.rounding**2})")
-        line(
-            f"inverse = tl.where(i == {k}, exact_quotient(pivot * 0 + 1, exact_root(pivot)), inverse)"
-        )
-        factor = z.let("factor", z.over_real(z.masked(f"i > {k}", own), "pivot"))
-        for j in range(k + 1, n):
-            row = z.let("row", z.from_lane(z.named(f"w{j}"), k))
-            z.let(f"w{j}", z.minus(z.named(f"w{j}"), row, factor))
+    c.walk("w", n, n, _take_root)
     for k in range(n):
         line(f"lower = tl.where(i <= {k}, inverse, 0)")
         own = z.named(f"w{k}")
         if c.parts == 2:
             line(f"{own[1]} = tl.where(i == {k}, 0, {own[1]})")
         z.let(f"w{k}", z.times_real(own, "lower"))
+
+
+def _take_root(c: Columns, k: Lane, names: list[str], live: list[str]) -> None:
+    z, line, own = c.numbers, c.line, c.numbers.named(names[0])
+    line(f"pivot = tl.maximum({z.from_lane(own, k)[0]}, {c.rounding**2})")
+    line("root = exact_quotient(pivot * 0 + 1, exact_root(pivot))")
+    line(f"inverse = tl.where(i == {k}, root, inverse)")
+    factor = z.let("factor", z.over_real(z.masked(f"i > {k}", own), "pivot"))
+    for name, alive in zip(names[1:], live[1:], strict=True):
+        row = z.let("row", z.from_lane(z.named(name), k))
+        z.let(name, z.if_live(alive, z.minus(z.named(name), row, factor), z.named(name)))
 
 
 def svd(c: Columns) -> None:

@@ -46,6 +46,7 @@ class SmallRoutine:
         across: Whether it is the matrices' columns that lie across lanes.
         parts: Of a number: 2 of complex ones.
         tiles: Of the matrix' size that it holds.
+        multiplies: Whether tiles are multiplied, which have 16 rows at least.
         options: That it has in any case.
     """
 
@@ -56,6 +57,7 @@ class SmallRoutine:
     across: bool = False
     parts: int = 1
     tiles: int = 1
+    multiplies: bool = False
     options: tuple[str, ...] = ()
 
 
@@ -64,6 +66,8 @@ _QR = SmallRoutine("small_qr", matrix_reflections.qr, across=True)
 _REFLECTIONS = SmallRoutine("small_reflections", matrix_reflections.reflections, 1, across=True)
 _EIGH = SmallRoutine("small_eigh", matrix_rotations.eigh, across=True, tiles=3)
 _SVD = SmallRoutine("small_svd", matrix_rotations.svd, turned=True, across=True, tiles=3)
+
+_EXPONENTIAL = SmallRoutine("small_exponential", multiplies=True)
 
 _REAL: Mapping[str, SmallRoutine] = {
     "cholesky": SmallRoutine("small_cholesky", Columns.cholesky),
@@ -79,6 +83,7 @@ _REAL: Mapping[str, SmallRoutine] = {
     "eigvalsh": replace(_EIGH, tiles=2, options=_VALUES),
     "svd": _SVD,
     "svdvals": replace(_SVD, tiles=2, options=_VALUES),
+    "exponential": _EXPONENTIAL,
 }
 
 _COMPLEX: Mapping[str, SmallRoutine] = {
@@ -92,6 +97,7 @@ _COMPLEX: Mapping[str, SmallRoutine] = {
         name: replace(_REAL[name], function="")
         for name in ("qr", "reflections", "eigh", "eigvalsh", "svd", "svdvals")
     },
+    "exponential": replace(_EXPONENTIAL, options=("complex",)),
 }
 
 _ROUTINES: Mapping[str, SmallRoutine] = {
@@ -121,6 +127,9 @@ _SPREAD_WORDS = 8
 
 _WARPS = 16
 
+_MULTIPLIED = 16
+"""Rows of the least matrices that `tl.dot` takes."""
+
 _COLUMN_WARPS = 4
 """Of a program whose matrices are taken by columns: a warp has rows for each of its lanes."""
 
@@ -146,7 +155,7 @@ def takes_small(call: LibraryCall, buffers: Mapping[str, Buffer], hints: Hints) 
         return f"there is no kernel for {call.routine!r}"
     if not all(is_int(s) for s in (call.sizes.m, call.sizes.n)):
         return "a program holds matrices whose sizes are known when it is compiled"
-    limit = LIMIT if routine.function else MOST_COLUMNS
+    limit = LIMIT if routine.function and not routine.multiplies else MOST_COLUMNS
     if max(_matrix(call, routine)) > limit:
         return f"a program holds matrices of up to {limit} x {limit}"
     return ""
@@ -174,6 +183,11 @@ def matrix_tile(call: LibraryCall, dtype: DType, hints: Hints, gpu: Gpu) -> Matr
     routine = _chosen(call)
     if _by_columns(call, routine):
         return _column_tile(call, routine, hints)
+    if routine.multiplies:
+        size = max(_MULTIPLIED, power_above(int(call.sizes.n)))
+        return MatrixTile(
+            4 if size == _MULTIPLIED else 1, size, size, 1, 4 if size == _MULTIPLIED else 8
+        )
     sizes = _matrix(call, routine)
     rows, columns = (power_above(max(1, s)) for s in (sizes[::-1] if routine.turned else sizes))
     right = min(_RIGHT, power_above(max(1, hints.value(call.sizes.r))))
