@@ -20,11 +20,18 @@ LIMIT = 32
 STATEMENTS = 768
 """Updates of columns that a kernel has, about."""
 
+WRITTEN = 32
+"""Tensors of the largest matrices all of whose steps are written out: as loops they are shorter, but
+the tensors of a step have other names, so that all move."""
+
 UNROLLED = 16
-"""Columns of the largest matrices all of whose steps are written out."""
+"""Columns of the largest matrices that are inverted so."""
 
 PHASE = 8
 """Steps of larger ones that are a loop."""
+
+TRIANGLES = ("ALL", "LOWER", "UPPER", "MIRRORED")
+"""What is read of a matrix, by the number that `matrix_tile` has for it."""
 
 Lane = str | int
 """A lane or a step: a number, or its text."""
@@ -39,6 +46,11 @@ def right_columns(size: int, wanted: int) -> int:
     """Columns of right-hand sides that are solved for at once, for matrices of a size."""
     room = max(1, (STATEMENTS - size * size // 2) // (2 * size))
     return min(wanted, 1 << (room.bit_length() - 1))
+
+
+def of_letter(letter: str, names: list[str]) -> list[str]:
+    """The tensors of the same numbers with another prefix."""
+    return [f"{letter}{name[1:]}" for name in names]
 
 
 @dataclass(frozen=True)
@@ -122,7 +134,7 @@ class Columns:
     ) -> None:
         """Sets name0, name1, ... to columns from `start` on, or to rows where lanes are `across`.
 
-        `which`: of the elements (see `matrix_tile`). `above`: rows left out above them.
+        `which`: of the elements (`TRIANGLES`). `above`: rows left out above them.
         """
         operand = self.operands[role]
         total = rows + above if operand.above is None else 2 * operand.above
@@ -132,7 +144,7 @@ class Columns:
             first = above + (operand.above or 0 if stacked else 0)
             self.line(
                 f"{variable} = matrix_tile(args, {hook}, m, {start}, {columns or self.columns}, "
-                f"{rows}, {self.lanes}, {count}, {first}, {total}, {which!r}, {across}, "
+                f"{rows}, {self.lanes}, {count}, {first}, {total}, {TRIANGLES.index(which)}, {across}, "
                 f"{operand.turned})"
             )
             if part == 1 and which == "MIRRORED":
@@ -184,15 +196,17 @@ class Columns:
 
     # ---- steps ----
 
-    def walk(self, prefix: str, words: int, count: int, step: Step) -> None:
-        """step(columns, k, names, live) for k < count, of the tensors prefix0, ... from k on.
+    def walk(self, prefixes: str, words: int, count: int, step: Step) -> None:
+        """step(columns, k, names, live) for k < count, of the tensors p0, ... from k on.
 
         Of large matrices several steps are a loop, each of the same text: the first tensor is
         always that of the step, the others move up, and it goes behind them. live[q]: the text of
-        whether names[q] is not yet behind; "" where it never is.
+        whether names[q] is not yet behind; "" where it never is. `prefixes`: letters, whose tensors
+        move alike; names are those of the first.
         """
-        names = [f"{prefix}{j}" for j in range(words)]
-        if words <= UNROLLED:
+        own, *_ = prefixes
+        names = [f"{own}{j}" for j in range(words)]
+        if words * self.parts <= WRITTEN:
             for k in range(count):
                 step(self, k, names[k:], [""] * (words - k))
             return
@@ -204,9 +218,12 @@ class Columns:
             inner.line(f"k = {base} + t")
             live = [f"(t < {wide - q})" if q > wide - size else "" for q in range(wide)]
             step(inner, "k", mine, live)
-            inner.move_up(mine)
+            for letter in prefixes:
+                inner.move_up(of_letter(letter, mine))
             names[base:] = mine[wide - size :] + mine[: wide - size]
-        self.rename([f"{prefix}{j}" for j in range(words)], names)
+        for letter in prefixes:
+            ordered = [f"{letter}{j}" for j in range(words)]
+            self.rename(ordered, of_letter(letter, names))
 
     def move_up(self, names: list[str]) -> None:
         """Each tensor has what the next one had, and the last one what the first one had."""
@@ -355,27 +372,34 @@ class Columns:
 
     # ---- right-hand sides ----
 
+    def invert_diagonal(self) -> None:
+        """Sets `inverse` to what each row is multiplied by."""
+        z, n = self.numbers, self.columns
+        z.let("diagonal", z.real(f"tl.full({self.shape}, 1.0, {self.kind})"))
+        for k in range(n):
+            z.let("diagonal", z.where(f"i == {k}", z.named(f"a{k}"), z.named("diagonal")))
+        one = z.real(f"tl.full({self.shape}, 1.0, {self.kind})")
+        z.over("inverse", one, z.named("diagonal"))
+
     def substitute(self, count: int, *, upper: bool, unit: bool) -> None:
         """x{r} of T X = x for r < count, T a triangle of a."""
         z, n = self.numbers, self.columns
-        for turn in range(n):
+        for turn in range(n - 1):
             k = n - 1 - turn if upper else turn
-            own = z.named(f"a{k}")
-            if not unit:
-                z.let("pivot", z.from_lane(own, k))
-            elif turn + 1 == n:
-                return
-            later = f"i {'<' if upper else '>'} {k}"
             for r in range(count):
                 x = z.named(f"x{r}")
-                row = z.let("row", z.from_lane(x, k))
-                if not unit:
-                    row = z.over("row", row, z.named("pivot"))
-                same = x if unit else z.where(f"i == {k}", row, x)
-                z.let(f"x{r}", z.where(later, z.minus(x, own, row), same))
+                own = x if unit else z.let("own", z.product(x, z.named("inverse")))
+                row = z.let("row", z.from_lane(own, k))
+                changed = z.minus(x, z.named(f"a{k}"), row)
+                z.let(f"x{r}", z.where(f"i {'<' if upper else '>'} {k}", changed, x))
+        if not unit:
+            for r in range(count):
+                z.let(f"x{r}", z.product(z.named(f"x{r}"), z.named("inverse")))
 
     def solve_for(self, first: str, part: int, *solved: tuple[bool, bool], exchanged: bool) -> None:
         """Solves for some columns of right-hand sides at a time, and stores what is X."""
+        if any(not unit for _, unit in solved):
+            self.invert_diagonal()
         self.line(f"for start in range(0, right, {self.right}):")
         inner = self.inside()
         inner.load("b", "x", self.right, self.columns, start="start", columns="right")

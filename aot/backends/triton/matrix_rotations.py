@@ -72,14 +72,14 @@ def _rotate(c: Columns, vectors: bool) -> None:
 def _round(c: Columns, vectors: bool) -> None:
     z, line = c.numbers, c.line
     line("beside = i ^ r")
-    line("lower = tl.minimum(i, beside)")
+    line("first = tl.minimum(i, beside)")
     for k, x in enumerate(_rows(c, "w")):
         z.let(f"p{k}", z.from_lane(x, "beside"))
     _squares(c, "own")
     line("other = tl.gather(own, beside, 1)")
     terms = [(z.conjugate(x), p) for x, p in zip(_rows(c, "w"), _rows(c, "p"), strict=True)]
     # Sums of products round as their order says, so one of the two lanes speaks for both.
-    z.let("between", z.from_lane(z.sum("between", terms), "lower"))
+    z.let("between", z.from_lane(z.sum("between", terms), "first"))
     if c.parts == 2:
         line("between_im = tl.where(i > beside, -between_im, between_im)")
         line("size = complex_size(between_re, between_im)")
@@ -157,11 +157,11 @@ def _factor(c: Columns) -> None:
     line(f"inverse = tl.zeros({c.shape}, {c.kind})")
     c.walk("w", n, n, _take_root)
     for k in range(n):
-        line(f"lower = tl.where(i <= {k}, inverse, 0)")
+        line(f"below = tl.where(i <= {k}, inverse, 0)")
         own = z.named(f"w{k}")
         if c.parts == 2:
             line(f"{own[1]} = tl.where(i == {k}, 0, {own[1]})")
-        z.let(f"w{k}", z.times_real(own, "lower"))
+        z.let(f"w{k}", z.times_real(own, "below"))
 
 
 def _take_root(c: Columns, k: Lane, names: list[str], live: list[str]) -> None:

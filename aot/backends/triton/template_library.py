@@ -46,6 +46,7 @@ class SmallRoutine:
         across: Whether it is the matrices' columns that lie across lanes.
         parts: Of a number: 2 of complex ones.
         tiles: Of the matrix' size that it holds.
+        with_right: Whether right-hand sides lie across the same lanes, all at once.
         multiplies: Whether tiles are multiplied, which have 16 rows at least.
         options: That it has in any case.
     """
@@ -57,6 +58,7 @@ class SmallRoutine:
     across: bool = False
     parts: int = 1
     tiles: int = 1
+    with_right: bool = False
     multiplies: bool = False
     options: tuple[str, ...] = ()
 
@@ -84,6 +86,7 @@ _REAL: Mapping[str, SmallRoutine] = {
     "svd": _SVD,
     "svdvals": replace(_SVD, tiles=2, options=_VALUES),
     "exponential": _EXPONENTIAL,
+    "lstsq": SmallRoutine("", matrix_reflections.lstsq, across=True, with_right=True),
 }
 
 _COMPLEX: Mapping[str, SmallRoutine] = {
@@ -95,7 +98,7 @@ _COMPLEX: Mapping[str, SmallRoutine] = {
     "triangular": SmallRoutine("", Columns.triangular),
     **{
         name: replace(_REAL[name], function="")
-        for name in ("qr", "reflections", "eigh", "eigvalsh", "svd", "svdvals")
+        for name in ("qr", "reflections", "eigh", "eigvalsh", "svd", "svdvals", "lstsq")
     },
     "exponential": replace(_EXPONENTIAL, options=("complex",)),
 }
@@ -158,7 +161,14 @@ def takes_small(call: LibraryCall, buffers: Mapping[str, Buffer], hints: Hints) 
     limit = LIMIT if routine.function and not routine.multiplies else MOST_COLUMNS
     if max(_matrix(call, routine)) > limit:
         return f"a program holds matrices of up to {limit} x {limit}"
+    if routine.with_right and not _fits_right(call, routine):
+        return f"a program holds at most {limit} right-hand sides, of no more columns than rows"
     return ""
+
+
+def _fits_right(call: LibraryCall, routine: SmallRoutine) -> bool:
+    rows, columns = _matrix(call, routine)
+    return rows >= columns and is_int(call.sizes.r) and int(call.sizes.r) <= MOST_COLUMNS
 
 
 def _routine(call: LibraryCall) -> SmallRoutine | None:
@@ -206,6 +216,9 @@ def _column_tile(call: LibraryCall, routine: SmallRoutine, hints: Hints) -> Matr
     rows, columns = _matrix(call, routine)
     rows += routine.below
     lanes, words = (columns, rows) if routine.across else (rows, columns)
+    if routine.with_right:
+        lanes = max(lanes, int(call.sizes.r))
+        words = max(words, lanes)
     lanes, words = (power_above(max(2, size)) for size in (lanes, words))
     wanted = columns if call.b is None else power_above(max(1, hints.value(call.sizes.r)))
     warps = 1 if routine.across else _COLUMN_WARPS

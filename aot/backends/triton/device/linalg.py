@@ -74,15 +74,15 @@ def matrix_tile(
     WIDE: tl.constexpr,
     FIRST: tl.constexpr = 0,
     TOTAL: tl.constexpr = 0,
-    WHICH: tl.constexpr = "ALL",
+    TRIANGLE: tl.constexpr = 0,
     ACROSS: tl.constexpr = False,
     TURNED: tl.constexpr = False,
 ):
     """Columns from `start` on of the matrices m, of ROWS rows and so many columns; then zeros.
 
     load(args, m, n): elements n of the matrices m, row by row; 0 from their number on.
-    FIRST: rows of the operand above these, of TOTAL (0: there are no others). WHICH elements: "ALL",
-    those of the "LOWER" or "UPPER" triangle, else zeros, or the lower one "MIRRORED".
+    FIRST: rows of the operand above these, of TOTAL (0: there are no others). TRIANGLE: 1 for the
+    lower one alone, 2 for the upper one, 3 for the lower one mirrored (`TRIANGLES`).
     ACROSS: the tile's rows are the matrices' columns. TURNED: neighbours in memory are those of a
     column.
     """
@@ -92,12 +92,12 @@ def matrix_tile(
     row = j if ACROSS else i
     column = start + (i if ACROSS else j)
     inside = (row < ROWS) & (column < columns)
-    if WHICH == "LOWER":
+    if TRIANGLE == 1:
         inside = inside & (row >= column)
-    if WHICH == "UPPER":
+    if TRIANGLE == 2:
         inside = inside & (row <= column)
     place = (FIRST + row) * columns + column
-    if WHICH == "MIRRORED":
+    if TRIANGLE == 3:
         place = tl.where(row >= column, place, (FIRST + column) * columns + row)
     shape: tl.constexpr = [m.shape[0], HIGH, WIDE]
     n = tl.broadcast_to(tl.where(inside, place, total * columns), shape)
