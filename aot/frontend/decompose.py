@@ -13,7 +13,7 @@ from aot.frontend.composites import EXPORTED
 from aot.frontend.gradients import GRADIENTS
 from aot.frontend.quantized import library_operators
 from aot.frontend.windows import WINDOWS
-from aot.ir.templates.real_forms import SQUARINGS
+from aot.ir.templates.real_forms import SQUARINGS, TERMS
 from aot.lowering.families import rows
 
 TAKEN_APART = ("dist", "tril_indices", "triu_indices")
@@ -127,7 +127,6 @@ def _resized(x: torch.Tensor, size: list[int], *, memory_format: Any = None) -> 
     return flat[:wanted].reshape(size).clone()
 
 
-_TERMS = 16
 _NEAR = {torch.float32: 2.6, torch.complex64: 2.6}
 """Norms for which so many terms are exact; 0.75 for types of twice as many bits."""
 
@@ -136,6 +135,9 @@ _DOUBLINGS = SQUARINGS
 
 _untyped: Any = torch
 """torch, for functions of it that have no types."""
+
+_SMALL = 32
+"""Sizes up to which some device has a routine for the whole of an exponential."""
 
 _LARGE = 64
 """Sizes beyond which a product is worth more than a call of a routine."""
@@ -148,7 +150,30 @@ def _squared(x: torch.Tensor, times: torch.Tensor) -> torch.Tensor:
     return x
 
 
+def _near_exponential(x: torch.Tensor, times: torch.Tensor) -> torch.Tensor:
+    """The exponential of x by `TERMS` terms of the series, squared as often as `times` says."""
+    one = torch.eye(x.shape[-1], dtype=x.dtype, device=x.device).expand_as(x)
+    powers = [one, x, torch.matmul(x, x)]
+    powers += [torch.matmul(powers[2], x), torch.matmul(powers[2], powers[2])]
+    found = torch.zeros_like(x)
+    for first in range(TERMS - 4, -1, -4):
+        terms = [p / math.factorial(first + k) for k, p in enumerate(powers[:4])]
+        if first == TERMS - 4:
+            terms.append(powers[4] / math.factorial(TERMS))
+        found = sum(terms, torch.matmul(found, powers[4]))
+    rows: Any = x.shape[-1]
+    if x.requires_grad or not isinstance(rows, int) or rows <= _LARGE:
+        return _squared(found, times)
+    squared: torch.Tensor = torch.ops.aot.squared.default(found, times)
+    return squared
+
+
 _library = _untyped.library.Library("aot", "FRAGMENT")
+_library.define("exponential(Tensor x, Tensor times) -> Tensor")
+_library.impl("exponential", _near_exponential, "CompositeExplicitAutograd")
+_untyped.library.register_fake(
+    "aot::exponential", lambda x, times: x.new_empty(x.shape), lib=_library
+)
 _library.define("squared(Tensor x, Tensor times) -> Tensor")
 _library.impl("squared", _squared, "CompositeExplicitAutograd")
 _untyped.library.register_fake("aot::squared", lambda x, times: x.new_empty(x.shape), lib=_library)
@@ -157,7 +182,7 @@ _untyped.library.register_fake("aot::squared", lambda x, times: x.new_empty(x.sh
 def _matrix_exp(a: torch.Tensor) -> torch.Tensor:
     """The exponential: a polynomial of a matrix near 0, squared as often as it takes to get there.
 
-    Of a matrix halved so often that its norm is at most `_NEAR`, `_TERMS` terms of the series are
+    Of a matrix halved so often that its norm is at most `_NEAR`, `TERMS` terms of the series are
     exact. Every squaring doubles the error, so there are as few as can be. All matrices of a batch
     are squared as often as its greatest may need, and each keeps what is its own; large ones are
     squared by a routine, each as often as it needs.
@@ -170,20 +195,11 @@ def _matrix_exp(a: torch.Tensor) -> torch.Tensor:
     size = a.abs().sum(-2, keepdim=True).amax(-1, keepdim=True)
     halvings = torch.ceil(torch.log2(size / near)).clamp(0, _DOUBLINGS)
     x = a * torch.exp2(-halvings)
-    one = torch.eye(a.shape[-1], dtype=a.dtype, device=a.device).expand_as(a)
-    powers = [one, x, torch.matmul(x, x)]
-    powers += [torch.matmul(powers[2], x), torch.matmul(powers[2], powers[2])]
-    found = torch.zeros_like(a)
-    for first in range(_TERMS - 4, -1, -4):
-        terms = [p / math.factorial(first + k) for k, p in enumerate(powers[:4])]
-        if first == _TERMS - 4:
-            terms.append(powers[4] / math.factorial(_TERMS))
-        found = sum(terms, torch.matmul(found, powers[4]))
     rows: Any = a.shape[-1]
-    if a.requires_grad or not isinstance(rows, int) or rows <= _LARGE:
-        found = _squared(found, halvings)
+    if a.requires_grad or not isinstance(rows, int) or rows > _SMALL:
+        found = _near_exponential(x, halvings)
     else:
-        found = torch.ops.aot.squared.default(found, halvings)
+        found = torch.ops.aot.exponential.default(x, halvings)
     return torch.where(size.isfinite() & (size <= near * 2.0**_DOUBLINGS), found, math.nan)
 
 

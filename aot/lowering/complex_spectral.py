@@ -153,6 +153,19 @@ def complex_squared(call: Call, x: Pair, times: Tensor) -> SeveralResults:
     return pair(general("complex_squared", x, (times, times)), "product")
 
 
+@REGISTRY.row("aot.exponential.default")
+def exponential(call: Call, x: Tensor, times: Tensor) -> Tensor:
+    """The exponential of a matrix near 0, squared as often as `times` (batch, 1, 1) says."""
+    found = call_routine(GENERAL_ROUTINES["exponential"], Matrices(x), Matrices(times))
+    return found.part("product")
+
+
+@REGISTRY.row("complex.aot.exponential.default")
+def complex_exponential(call: Call, x: Pair, times: Tensor) -> SeveralResults:
+    """The same of complex matrices."""
+    return pair(general("complex_exponential", x, (times, times)), "product")
+
+
 # ---- L D L^T ----
 
 

@@ -179,9 +179,14 @@ def can_fuse(state: FusionState, first: int, second: int) -> Verdict:
 
 
 def _near_parts(state: FusionState, call: TemplateCall) -> bool:
-    """Whether a row of the result is still in a work unit's cache when its parts are read."""
-    if not call.by_parts or not state.machine.local_buffers:
+    """Whether a row of the result is still at a work unit's hands when its parts are read.
+
+    That is its cache, or the registers of which it stores each element once.
+    """
+    if not call.by_parts:
         return False
+    if not state.machine.local_buffers:
+        return True
     itemsize = state.graph.buffers[call.output.buffer].dtype.itemsize
     row = state.hints.value(call.output.axes[-1].extent) * itemsize
     return row <= state.machine.local_bytes

@@ -1,37 +1,69 @@
 """Small matrices by columns: each is a tensor of its own, whose rows lie across lanes.
 
 Steps are written out, so that a column is found by its name; rows are exchanged between lanes by
-`tl.gather`. `device/linalg.py` has the same as loops over tiles, for larger matrices.
+`tl.gather`. `device/linalg.py` has the same as loops over tiles, for larger matrices. Complex
+columns are two tensors (`matrix_numbers.py`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property
 
+from aot.backends.triton.matrix_numbers import Number, Numbers
 from aot.backends.triton.text import joined, taken_apart
 
 LIMIT = 32
 """Rows and columns of the largest matrices that are taken by columns."""
 
-LEAST = 8
-"""Of the smallest."""
+STATEMENTS = 768
+"""Updates of columns that a kernel has, about."""
 
-ROUTINES = frozenset(
-    ("small_cholesky", "small_lu", "small_solve", "small_inverse", "small_triangular")
-)
-"""Device functions that have such a form."""
+WRITTEN = 32
+"""Tensors of the largest matrices all of whose steps are written out: as loops they are shorter, but
+the tensors of a step have other names, so that all move."""
 
-STATEMENTS = 640
-"""Updates of columns that a kernel has, about: with more, compilers take minutes."""
+UNROLLED = 16
+"""Columns of the largest matrices that are inverted so."""
 
-HEAD = "args, load_a, load_b, finish, program, right, record"
+PHASE = 8
+"""Steps of larger ones that are a loop."""
+
+TRIANGLES = ("ALL", "LOWER", "UPPER", "MIRRORED")
+"""What is read of a matrix, by the number that `matrix_tile` has for it."""
+
+Lane = str | int
+"""A lane or a step: a number, or its text."""
+
+Step = Callable[["Columns", Lane, list[str], list[str]], None]
+"""See `Columns.walk`."""
+
+HEAD = "args, load_a, load_a_im, load_b, load_b_im, finish, program, right, record"
 
 
 def right_columns(size: int, wanted: int) -> int:
     """Columns of right-hand sides that are solved for at once, for matrices of a size."""
     room = max(1, (STATEMENTS - size * size // 2) // (2 * size))
     return min(wanted, 1 << (room.bit_length() - 1))
+
+
+def of_letter(letter: str, names: list[str]) -> list[str]:
+    """The tensors of the same numbers with another prefix."""
+    return [f"{letter}{name[1:]}" for name in names]
+
+
+@dataclass(frozen=True)
+class Operand:
+    """How an operand lies in memory.
+
+    Attributes:
+        above: Rows of it above those of its imaginary parts; None: these are an operand apart.
+        turned: Whether neighbours in memory are those of a column.
+    """
+
+    above: int | None = None
+    turned: bool = False
 
 
 @dataclass(frozen=True)
@@ -42,182 +74,410 @@ class Columns:
         line: Takes each statement.
         rows: Of a matrix, as `columns`.
         matrices: Of a program.
-        high: Rows of a tile, as `wide` its columns and `right` those of right-hand sides.
+        lanes: Of a matrix in a tile, as `words` the tensors of those lanes.
+        right: Columns of right-hand sides at once.
         kind: The text of the elements' type.
+        parts: Of a number: 2 of complex ones.
         options: Of the call.
+        operands: By role.
+        turned: Parts of a record, by number, of which neighbours in memory are those of a column.
+        rounding: Of the elements' type: its greatest relative error twice.
     """
 
     line: Callable[[str], None]
     rows: int
     columns: int
     matrices: int
-    high: int
-    wide: int
+    lanes: int
+    words: int
     right: int
     kind: str
+    parts: int
     options: frozenset[str]
+    operands: dict[str, Operand]
+    turned: frozenset[int]
+    rounding: float
 
-    @property
-    def _shape(self) -> str:
-        return f"[{self.matrices}, {self.high}]"
+    @cached_property
+    def shape(self) -> str:
+        """Of a tensor."""
+        return f"[{self.matrices}, {self.lanes}]"
 
-    def write(self, function: str) -> None:
-        """The body of the function."""
-        line = self.line
-        line(f"m = program * {self.matrices} + tl.arange(0, {self.matrices})")
-        line(f"i = tl.zeros({self._shape}, tl.int32) + tl.arange(0, {self.high})[None, :]")
-        sizes = f"{self.rows}, {self.high}, {self.wide}"
-        line(f"a = matrix_tile(args, load_a, m, 0, {self.columns}, {sizes})")
-        self._split("a", "a", self.wide)
-        {
-            "small_cholesky": self._cholesky,
-            "small_lu": self._lu,
-            "small_solve": self._solve,
-            "small_inverse": self._inverse,
-            "small_triangular": self._triangular,
-        }[function]()
+    @cached_property
+    def numbers(self) -> Numbers:
+        """Statements on numbers."""
+        return Numbers(self.line, self.shape, self.parts, self.kind)
 
-    # ---- tiles and columns ----
+    def begin(self) -> None:
+        """Numbers of the program's matrices, and of lanes."""
+        self.line(f"m = program * {self.matrices} + tl.arange(0, {self.matrices})")
+        self.line(f"i = tl.zeros({self.shape}, tl.int32) + tl.arange(0, {self.lanes})[None, :]")
+
+    def inside(self) -> Columns:
+        """The same statements, in a loop."""
+        return replace(self, line=lambda text: self.line(f"    {text}"))
+
+    # ---- tiles and their tensors ----
+
+    def load(
+        self,
+        role: str,
+        name: str,
+        count: int,
+        rows: int,
+        *,
+        start: str = "0",
+        columns: str | None = None,
+        which: str = "ALL",
+        across: bool = False,
+        above: int = 0,
+    ) -> None:
+        """Sets name0, name1, ... to columns from `start` on, or to rows where lanes are `across`.
+
+        `which`: of the elements (`TRIANGLES`). `above`: rows left out above them.
+        """
+        operand = self.operands[role]
+        total = rows + above if operand.above is None else 2 * operand.above
+        for part, variable in enumerate(self.numbers.named(name)):
+            stacked = part == 1 and operand.above is not None
+            hook = f"load_{role}" if part == 0 or stacked else f"load_{role}_im"
+            first = above + (operand.above or 0 if stacked else 0)
+            self.line(
+                f"{variable} = matrix_tile(args, {hook}, m, {start}, {columns or self.columns}, "
+                f"{rows}, {self.lanes}, {count}, {first}, {total}, {TRIANGLES.index(which)}, {across}, "
+                f"{operand.turned})"
+            )
+            if part == 1 and which == "MIRRORED":
+                self.line(f"{variable} = hermitian_part({variable})")
+        for variable in self.numbers.named(name):
+            self._split(variable, name, count)
 
     def _split(self, tile: str, prefix: str, count: int) -> None:
-        """Names the columns of a tile."""
+        """Names the tensors of a tile."""
         halves = ", 2" * (count.bit_length() - 1)
-        self.line(f"{tile}_ = tl.reshape({tile}, [{self.matrices}, {self.high}{halves}])")
+        self.line(f"{tile}_ = tl.reshape({tile}, [{self.matrices}, {self.lanes}{halves}])")
+        suffix = tile.removeprefix(prefix)
         for number, name in enumerate(taken_apart(self.line, f"{tile}_", count)):
-            self.line(f"{prefix}{number} = {name}")
+            self.line(f"{prefix}{number}{suffix} = {name}")
 
-    def _joined(self, prefix: str, count: int) -> str:
-        """A tile of columns."""
-        columns = joined([f"{prefix}{number}" for number in range(count)])
-        return f"tl.reshape({columns}, [{self.matrices}, {self.high}, {count}])"
+    def tile(self, prefix: str, count: int, part: int) -> str:
+        """A tile of a part of numbers: (matrices, lanes, count)."""
+        names = [self.numbers.named(f"{prefix}{k}")[part] for k in range(count)]
+        return f"tl.reshape({joined(names)}, [{self.matrices}, {self.lanes}, {count}])"
 
-    def _from(self, name: str, lane: str | int) -> str:
-        """What a lane has, for all lanes."""
-        text = f"tl.full({self._shape}, {lane}, tl.int32)" if isinstance(lane, int) else lane
-        return f"tl.gather({name}, {text}, 1)"
+    def keep(self, prefix: str, count: int, columns: str, part: int, **places: str) -> None:
+        """Stores tensors as the columns from places["start"] on of a part of records.
 
-    def _keep(self, prefix: str, count: int, first: str, start: str, columns: str) -> None:
-        values = self._joined(prefix, count)
+        `places`: also `first`, where the part begins, and `row`, which one each lane has.
+        """
+        first, start, row = (
+            places.get(k, v) for k, v in (("first", "0"), ("start", "0"), ("row", "i"))
+        )
+        for side in range(self.parts):
+            there = first if side == 0 else f"{first} + {self.rows} * {columns}"
+            self.line(
+                f"keep_rows(args, finish, m, {there}, {start}, {columns}, record, {row}, "
+                f"{self.tile(prefix, count, side)}, {self.rows}, {part + side}, "
+                f"{part in self.turned})"
+            )
+
+    def keep_info(self, first: int, part: int) -> None:
+        """Stores where steps ended."""
+        self.line("info = tl.max(info, 1)[:, None]")
+        self.line(f"keep_info(args, finish, m, {first}, record, info, {self.kind}, {part})")
+
+    def keep_lanes(self, value: str, count: int, first: int, part: int) -> None:
+        """Stores a real number of each of the first lanes, in their order."""
+        self.line(f"where = tl.arange(0, {self.lanes})[None, :, None]")
         self.line(
-            f"keep_rows(args, finish, m, {first}, {start}, {columns}, record, place, {values}, "
-            f"{self.rows})"
+            f"keep_part(args, finish, m, {first} + where, where < {count}, record, "
+            f"({value})[:, :, None].to({self.kind}), {part})"
         )
 
-    # ---- factorizations ----
+    # ---- steps ----
 
-    def _factor(self) -> None:
-        """L and U with rows exchanged; see `lower_upper`. Lane l{k} had row k, pivot d{k}."""
-        line, count = self.line, min(self.rows, self.columns)
-        line("place = i")
-        line(f"number = tl.arange(0, {self.wide})[None, :]")
-        line(f"exchanges = tl.zeros([{self.matrices}, {self.wide}], tl.int32)")
-        line(f"info = tl.zeros([{self.matrices}, 1], tl.int32)")
+    def walk(self, prefixes: str, words: int, count: int, step: Step) -> None:
+        """step(columns, k, names, live) for k < count, of the tensors p0, ... from k on.
+
+        Of large matrices several steps are a loop, each of the same text: the first tensor is
+        always that of the step, the others move up, and it goes behind them. live[q]: the text of
+        whether names[q] is not yet behind; "" where it never is. `prefixes`: letters, whose tensors
+        move alike; names are those of the first.
+        """
+        own, *_ = prefixes
+        names = [f"{own}{j}" for j in range(words)]
+        if words * self.parts <= WRITTEN:
+            for k in range(count):
+                step(self, k, names[k:], [""] * (words - k))
+            return
+        for base in range(0, count, PHASE):
+            size, mine = min(PHASE, count - base), names[base:]
+            wide = len(mine)
+            self.line(f"for t in range({size}):")
+            inner = self.inside()
+            inner.line(f"k = {base} + t")
+            live = [f"(t < {wide - q})" if q > wide - size else "" for q in range(wide)]
+            step(inner, "k", mine, live)
+            for letter in prefixes:
+                inner.move_up(of_letter(letter, mine))
+            names[base:] = mine[wide - size :] + mine[: wide - size]
+        for letter in prefixes:
+            ordered = [f"{letter}{j}" for j in range(words)]
+            self.rename(ordered, of_letter(letter, names))
+
+    def move_up(self, names: list[str]) -> None:
+        """Each tensor has what the next one had, and the last one what the first one had."""
+        self.rename(names, [*names[1:], names[0]])
+
+    def rename(self, names: list[str], others: list[str]) -> None:
+        """Sets numbers to others, all at once."""
+        z = self.numbers
+        new, old = ([part for x in side for part in z.named(x)] for side in (names, others))
+        self.line(f"{', '.join(new)} = {', '.join(old)}")
+
+    # ---- Cholesky ----
+
+    def cholesky(self) -> None:
+        """Factors of the lower triangles; see `lower_factor`."""
+        n, z, line = self.columns, self.numbers, self.line
+        self.load("a", "a", self.words, self.rows, which="LOWER")
+        line(f"info = tl.zeros({self.shape}, tl.int32)")
+        self.walk("a", n, n, Columns._take_root)
+        for k in range(self.words):
+            z.let(f"a{k}", z.masked(f"i >= {k}", z.named(f"a{k}")))
+        self.keep("a", self.words, str(n), 0)
+        self.keep_info(self.parts * n * n, self.parts)
+
+    def _take_root(self, k: Lane, names: list[str], live: list[str]) -> None:
+        """A step of `cholesky`."""
+        z, line, own = self.numbers, self.line, self.numbers.named(names[0])
+        line(f"pivot = {z.from_lane(own, k)[0]}")
+        line("going = (info == 0) & (pivot > 0)")
+        line(f"info = tl.where((info == 0) & ((pivot > 0) == 0), {k} + 1, info)")
+        line("root = exact_root(tl.where(going, pivot, 1))")
+        factor = z.let("factor", z.over_real(own, "root"))
+        factor = z.let("factor", z.where(f"i == {k}", z.real("root"), factor))
+        factor = z.let("factor", z.masked(f"(i >= {k}) & going", factor))
+        z.let(names[0], z.where(f"(i >= {k}) & going", factor, own))
+        for q in range(1, len(names)):
+            other = z.let("other", z.conjugate(z.from_lane(factor, self.lane_after(k, q))))
+            changed = z.minus(z.named(names[q]), factor, other)
+            z.let(names[q], z.if_live(live[q], changed, z.named(names[q])))
+
+    def lane_after(self, k: Lane, q: int) -> Lane:
+        """Lane k + q; any lane where there is none."""
+        return k + q if isinstance(k, int) else f"({k} + {q}) % {self.lanes}"
+
+    # ---- L U ----
+
+    def begin_pivots(self) -> None:
+        """Rows are where they were: `place` says whose place each has, `order` the way back."""
+        self.line("place = i")
+        self.line("order = i")
+        self.line("pivots = i + 1")
+        self.line(f"info = tl.zeros({self.shape}, tl.int32)")
+
+    def choose_pivot(self, k: Lane, own: Number) -> Number:
+        """The lane `chosen` of step k, the place `first` of its row before, and the pivot.
+
+        It is the first of equal ones in the order of places; a NaN at the place itself stays.
+        """
+        line, z = self.line, self.numbers
+        line(f"size = {z.rough(own)}")
+        line(f"size = tl.where(size == size, size, tl.where(place == {k}, float('inf'), -1.0))")
+        line(f"size = tl.where((place >= {k}) & (i < {self.rows}), size, -2.0)")
+        line(f"key = place * {self.lanes} + i")
+        line("key = greatest(size, key)")
+        line(f"first = key // {self.lanes}")
+        line(f"chosen = key % {self.lanes}")
+        line(f"pivots = tl.where(i == {k}, first + 1, pivots)")
+        line(f"other = {z.from_lane(('order',), f'i * 0 + {k}')[0]}")
+        line(f"order = tl.where(i == {k}, chosen, tl.where(i == first, other, order))")
+        line(f"place = tl.where(i == chosen, {k}, tl.where(place == {k}, first, place))")
+        pivot = z.let("pivot", z.from_lane(own, "chosen"))
+        line(f"failed = {z.is_zero(pivot)}")
+        line(f"info = tl.where((info == 0) & failed, {k} + 1, info)")
+        return pivot
+
+    def factor(self, after: Callable[[Columns, Lane], None] | None = None) -> None:
+        """L and U of a; `after` is called in each step, once `chosen`, `first`, `pivot` are set."""
+        count = min(self.rows, self.columns)
+        self.load("a", "a", self.words, self.rows)
+        self.begin_pivots()
+
+        def step(c: Columns, k: Lane, names: list[str], live: list[str]) -> None:
+            z = c.numbers
+            own = z.named(names[0])
+            pivot = c.choose_pivot(k, own)
+            if after:
+                after(c, k)
+            c.line(f"below = (place > {k}) & (failed == 0)")
+            safe = z.let("safe", z.where("failed", z.real("1.0"), pivot))
+            factor = z.over("factor", own, safe)
+            for name, alive in zip(names[1:], live[1:], strict=True):
+                row = z.let("row", z.from_lane(z.named(name), "chosen"))
+                changed = z.minus(z.named(name), factor, row)
+                both = f"below & {alive}" if alive else "below"
+                z.let(name, z.where(both, changed, z.named(name)))
+            z.let(names[0], z.where("below", factor, own))
+
+        self.walk("a", self.columns, count, step)
+
+    def exchange_rows(self, prefix: str, count: int) -> None:
+        """Takes rows to the lanes of their places."""
         for k in range(count):
-            stays = f'tl.where(place == {k}, float("inf"), -1.0)'
-            line(f"size = tl.where(a{k} == a{k}, tl.abs(a{k}), {stays})")
-            line(f"size = tl.where((place >= {k}) & (i < {self.rows}), size, -2.0)")
-            line("most = tl.max(size, 1)[:, None]")
-            line(f"key = tl.where(size == most, place * {self.high} + i, {self.high**2})")
-            line("key = tl.min(key, 1)[:, None]")
-            line(f"first = key // {self.high}")
-            line(f"l{k} = tl.zeros({self._shape}, tl.int32) + key % {self.high}")
-            line(f"exchanges = tl.where(number == {k}, first + 1, exchanges)")
-            line(f"place = tl.where(i == l{k}, {k}, tl.where(place == {k}, first, place))")
-            line(f"d{k} = {self._from(f'a{k}', f'l{k}')}")
-            line(f"failed = tl.max(tl.where(d{k} == 0, 1, 0), 1)[:, None] > 0")
-            line(f"info = tl.where((info == 0) & failed, {k + 1}, info)")
-            line(f"below = (place > {k}) & (d{k} != 0)")
-            line(f"factor = exact_quotient(a{k}, tl.where(d{k} == 0, 1, d{k}))")
-            for j in range(k + 1, self.columns):
-                row = self._from(f"a{j}", f"l{k}")
-                line(f"a{j} = tl.where(below, a{j} - factor * {row}, a{j})")
-            line(f"a{k} = tl.where(below, factor, a{k})")
+            self.numbers.let(
+                f"{prefix}{k}", self.numbers.from_lane(self.numbers.named(f"{prefix}{k}"), "order")
+            )
 
-    def _keep_factors(self) -> None:
-        self.line(f"a = {self._joined('a', self.wide)}")
-        self.line(
-            "after = keep_factors(args, finish, m, record, a, place, exchanges, info, "
-            f"{self.kind}, {self.rows}, {self.columns})"
-        )
+    def lu(self) -> int:
+        """Factors, exchanges, the rows' order and info; gives where the next part begins."""
+        m, n, count = self.rows, self.columns, min(self.rows, self.columns)
+        self.factor()
+        self.exchange_rows("a", n)
+        self.keep("a", self.words, str(n), 0)
+        first = self.parts * m * n
+        # A lane's own number of an exchange: what is stored is no longer a chain of steps.
+        self.keep_lanes("tl.gather(pivots, i, 1)", count, first, self.parts)
+        self.keep_lanes("tl.gather(order, i, 1)", m, first + count, self.parts + 1)
+        self.line("info = tl.gather(info, i, 1)")
+        self.keep_info(first + count + m, self.parts + 2)
+        return first + count + m + 1
 
-    def _cholesky(self) -> None:
-        line, n = self.line, self.columns
-        line(f"info = tl.zeros({self._shape}, tl.int32)")
-        for k in range(n):
-            line(f"pivot = {self._from(f'a{k}', k)}")
-            line("going = (info == 0) & (pivot > 0)")
-            line(f"info = tl.where((info == 0) & ((pivot > 0) == 0), {k + 1}, info)")
-            line("root = exact_root(tl.where(going, pivot, 1))")
-            line(f"factor = tl.where(i == {k}, root, exact_quotient(a{k}, root))")
-            line(f"factor = tl.where((i >= {k}) & going, factor, 0)")
-            line(f"a{k} = tl.where((i >= {k}) & going, factor, a{k})")
-            for j in range(k + 1, n):
-                line(f"a{j} = a{j} - factor * {self._from('factor', j)}")
-        for k in range(self.wide):
-            line(f"a{k} = tl.where(i >= {k}, a{k}, 0)")
-        line(f"place = tl.arange(0, {self.high})[None, :]")
-        self._keep("a", self.wide, "0", "0", str(n))
-        line("info = tl.max(info, 1)[:, None]")
-        line(f"keep_info(args, finish, m, {self.rows * n}, record, info, {self.kind})")
+    def determinant(self) -> None:
+        """The determinant, its direction, and the logarithm of its size."""
+        line, z = self.line, self.numbers
+        for name in ("det", "sign"):
+            z.let(name, z.real(f"tl.full({self.shape}, 1.0, {self.kind})"))
+        line(f"logs = tl.zeros({self.shape}, {self.kind})")
 
-    def _lu(self) -> None:
-        self._factor()
-        self._keep_factors()
+        def after(c: Columns, k: Lane) -> None:
+            line, z = c.line, c.numbers
+            line(f"flip = tl.where(first == {k}, 1.0, -1.0).to({self.kind})")
+            line(
+                f"size = {'tl.abs(pivot)' if self.parts == 1 else 'complex_size(pivot_re, pivot_im)'}"
+            )
+            z.let(
+                "turn",
+                z.times_real(z.over_real(z.named("pivot"), "tl.where(size == 0, 1, size)"), "flip"),
+            )
+            z.let("whole", z.times_real(z.named("pivot"), "flip"))
+            z.let("det", z.product(z.named("det"), z.named("whole")))
+            z.let("sign", z.product(z.named("sign"), z.named("turn")))
+            line("logs += tl.log(size)")
+
+        self.factor(after)
+        for k, value in enumerate((*z.named("det"), *z.named("sign"), "logs")):
+            self.keep_lanes(f"tl.gather({value}, i, 1)", 1, k, k)
 
     # ---- right-hand sides ----
 
-    def _substitute(self, count: int, *, upper: bool, unit: bool, lanes: bool) -> None:
-        """x{r} of T X = x for r < count; see `substituted`. `lanes`: rows lie where l{k} says."""
-        line, n = self.line, self.columns
-        for turn in range(n):
+    def invert_diagonal(self) -> None:
+        """Sets `inverse` to what each row is multiplied by."""
+        z, n = self.numbers, self.columns
+        z.let("diagonal", z.real(f"tl.full({self.shape}, 1.0, {self.kind})"))
+        for k in range(n):
+            z.let("diagonal", z.where(f"i == {k}", z.named(f"a{k}"), z.named("diagonal")))
+        one = z.real(f"tl.full({self.shape}, 1.0, {self.kind})")
+        z.over("inverse", one, z.named("diagonal"))
+
+    def substitute(self, count: int, *, upper: bool, unit: bool) -> None:
+        """x{r} of T X = x for r < count, T a triangle of a."""
+        z, n = self.numbers, self.columns
+        for turn in range(n - 1):
             k = n - 1 - turn if upper else turn
-            lane: str | int = f"l{k}" if lanes else k
-            if not unit and not lanes:
-                line(f"d{k} = {self._from(f'a{k}', k)}")
-            last = turn + 1 == n
-            if last and unit:
-                return
-            line(f"later = place {'<' if upper else '>'} {k}")
             for r in range(count):
-                line(f"row = {self._from(f'x{r}', lane)}")
-                if not unit:
-                    line(f"row = exact_quotient(row, d{k})")
-                own = f"x{r}" if unit else f"tl.where(place == {k}, row, x{r})"
-                line(f"x{r} = tl.where(later, x{r} - a{k} * row, {own})")
+                x = z.named(f"x{r}")
+                own = x if unit else z.let("own", z.product(x, z.named("inverse")))
+                row = z.let("row", z.from_lane(own, k))
+                changed = z.minus(x, z.named(f"a{k}"), row)
+                z.let(f"x{r}", z.where(f"i {'<' if upper else '>'} {k}", changed, x))
+        if not unit:
+            for r in range(count):
+                z.let(f"x{r}", z.product(z.named(f"x{r}"), z.named("inverse")))
 
-    def _right(
-        self, first: str, *solved: tuple[bool, bool], lanes: bool, given: bool = True
-    ) -> None:
-        """Solves for some columns of right-hand sides at a time, and stores what is X.
-
-        `given`: they are b's; else those of the identity.
-        """
-        count = "right" if given else str(self.columns)
-        self.line(f"for start in range(0, {count}, {self.right}):")
-        inner = replace(self, line=lambda text: self.line(f"    {text}"))
-        if given:
-            sizes = f"{self.rows}, {self.high}, {self.right}"
-            inner.line(f"x = matrix_tile(args, load_b, m, start, right, {sizes})")
-            inner._split("x", "x", self.right)
-        else:
-            for r in range(self.right):
-                inner.line(f"x{r} = tl.where(i == start + {r}, 1.0, 0.0).to({self.kind})")
+    def solve_for(self, first: str, part: int, *solved: tuple[bool, bool], exchanged: bool) -> None:
+        """Solves for some columns of right-hand sides at a time, and stores what is X."""
+        if any(not unit for _, unit in solved):
+            self.invert_diagonal()
+        self.line(f"for start in range(0, right, {self.right}):")
+        inner = self.inside()
+        inner.load("b", "x", self.right, self.columns, start="start", columns="right")
+        if exchanged:
+            inner.exchange_rows("x", self.right)
         for upper, unit in solved:
-            inner._substitute(self.right, upper=upper, unit=unit, lanes=lanes)
-        inner._keep("x", self.right, first, "start", count)
+            inner.substitute(self.right, upper=upper, unit=unit)
+        inner.keep("x", self.right, "right", part, first=first, start="start")
 
-    def _solve(self) -> None:
-        self._factor()
-        self._keep_factors()
-        self._right("after", (False, True), (True, False), lanes=True)
+    def solve(self) -> None:
+        """L and U of real matrices, and X of A X = B."""
+        first = self.lu()
+        self.solve_for(str(first), 4, (False, True), (True, False), exchanged=True)
 
-    def _inverse(self) -> None:
-        self._factor()
-        self._right("0", (False, True), (True, False), lanes=True, given=False)
-        after = self.rows * self.columns
-        self.line(f"keep_info(args, finish, m, {after}, record, info, {self.kind})")
+    def complex_solve(self) -> None:
+        """X of A X = B, and info behind it."""
+        self.factor()
+        self.exchange_rows("a", self.columns)
+        self.solve_for("0", 0, (False, True), (True, False), exchanged=True)
+        self.line("info = tl.gather(info, i, 1)")
+        self.keep_info_behind(f"2 * {self.columns} * right")
 
-    def _triangular(self) -> None:
-        self.line("place = i")
+    def keep_info_behind(self, first: str) -> None:
+        """As `keep_info`, behind X."""
+        self.line("info = tl.max(info, 1)[:, None]")
+        self.line(f"keep_info(args, finish, m, {first}, record, info, {self.kind}, 2)")
+
+    def triangular(self) -> None:
+        """X of T X = B."""
         upper, unit = "upper" in self.options, "unit" in self.options
-        self._right("0", (upper, unit), lanes=False)
+        which = "UPPER" if upper else "LOWER"
+        self.load("a", "a", self.words, self.rows, which=which)
+        self.solve_for("0", 0, (upper, unit), exchanged=False)
+
+    # ---- inverses ----
+
+    def _clear_column(self, k: Lane, names: list[str]) -> None:
+        """Step k; the first of the columns is its own."""
+        z, line = self.numbers, self.line
+        own = z.named(names[0])
+        pivot = self.choose_pivot(k, own)
+        safe = z.let("safe", z.where("failed", z.real("1.0"), pivot))
+        one = z.real(f"tl.full({self.shape}, 1.0, {self.kind})")
+        inverse = z.over("inverse", one, safe)
+        factor = z.let("factor", tuple(f"-({part})" for part in z.product(own, inverse)))
+        line("here = i == chosen")
+        factor = z.let("factor", z.where("here", inverse, factor))
+        for name in names[1:]:
+            row = z.let("row", z.from_lane(z.named(name), "chosen"))
+            rest = z.let("rest", z.masked("here == 0", z.named(name)))
+            z.let(name, z.plus(rest, factor, row))
+        z.let(names[0], factor)
+
+    def inverse(self) -> None:
+        """Inverses, by Gauss and Jordan's elimination in place.
+
+        Step k makes column k that of the identity; what it would have made of the identity's own
+        column takes its place. Rows stay where they are, so the inverse' columns are exchanged.
+        """
+        n, line = self.columns, self.line
+        self.load("a", "a", self.words, self.rows)
+        self.begin_pivots()
+        if n <= UNROLLED:
+            for k in range(n):
+                self._clear_column(k, [f"a{(k + j) % n}" for j in range(n)])
+        else:  # the column of a step is always a0: the others move up, and it goes behind them
+            line(f"for k in range({n}):")
+            inner, names = self.inside(), [f"a{j}" for j in range(n)]
+            inner._clear_column("k", names)
+            inner.move_up(names)
+        self.exchange_rows("a", n)
+        line("order = tl.gather(order, i, 1)")
+        line("row = tl.arange(0, " + f"{self.lanes})[None, :, None]")
+        line(f"column = tl.reshape(order, [{self.matrices}, 1, {self.lanes}])")
+        for side in range(self.parts):
+            line(
+                f"keep_part(args, finish, m, {side * n * n} + row * {n} + column, "
+                f"(row < {n}) & (column < {n}), record, {self.tile('a', self.words, side)}, {side}, "
+                f"{side in self.turned})"
+            )
+        self.keep_info(self.parts * n * n, self.parts)

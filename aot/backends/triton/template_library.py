@@ -6,26 +6,29 @@ or several, in registers. Larger ones are refused.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
-from aot.backends.triton.context import TileDim, make_context
+from aot.backends.triton import matrix_reflections, matrix_rotations
+from aot.backends.triton.body import Body
+from aot.backends.triton.context import KernelContext, TileDim, Value, make_context
 from aot.backends.triton.dot import finish_tile
 from aot.backends.triton.gpu import Gpu
 from aot.backends.triton.hooks import Hooks
 from aot.backends.triton.kernel import NAME, EmittedKernel, line_grid, program_id
-from aot.backends.triton.matrix_columns import HEAD, LEAST, ROUTINES, Columns, right_columns
+from aot.backends.triton.matrix_columns import HEAD, Columns, Operand, right_columns
 from aot.backends.triton.matrix_columns import LIMIT as MOST_COLUMNS
 from aot.backends.triton.text import Writer, index_text, value_type
 from aot.backends.triton.tiling import WARP, power_above
+from aot.errors import InternalError
 from aot.ir.dtypes import FLOAT32, FLOAT64, DType
 from aot.ir.hints import Hints
 from aot.ir.kernel_facts import template_call
-from aot.ir.kernels import KernelGraph, TemplateKernel
-from aot.ir.nests import Buffer, View
-from aot.ir.scalar import load
+from aot.ir.kernels import KernelGraph, Stage, TemplateKernel
+from aot.ir.nests import Buffer, LoopNest, View
+from aot.ir.scalar import Access, load, loads
 from aot.ir.templates.library import LibraryCall
-from aot.symbolic import ceil_div, is_int
+from aot.symbolic import Expr, Symbol, ceil_div, integer, is_int, product, substitute
 
 LIMIT = 64
 """Rows and columns of the largest matrices that a program holds."""
@@ -36,35 +39,75 @@ class SmallRoutine:
     """What there is for a routine.
 
     Attributes:
-        function: The device function.
+        function: The device function of tiles; "" where there is only the form by columns.
+        by_columns: What writes that; None where there is none.
         below: Rows of the first operand below the matrix.
         turned: Whether tiles are of transposed matrices.
+        across: Whether it is the matrices' columns that lie across lanes.
+        parts: Of a number: 2 of complex ones.
         tiles: Of the matrix' size that it holds.
+        with_right: Whether right-hand sides lie across the same lanes, all at once.
+        multiplies: Whether tiles are multiplied, which have 16 rows at least.
         options: That it has in any case.
     """
 
-    function: str
+    function: str = ""
+    by_columns: Callable[[Columns], object] | None = None
     below: int = 0
     turned: bool = False
+    across: bool = False
+    parts: int = 1
     tiles: int = 1
+    with_right: bool = False
+    multiplies: bool = False
     options: tuple[str, ...] = ()
 
 
-_ROUTINES: Mapping[tuple[str, str], SmallRoutine] = {
-    ("linalg", "cholesky"): SmallRoutine("small_cholesky"),
-    ("linalg", "lu"): SmallRoutine("small_lu"),
-    ("linalg", "solve"): SmallRoutine("small_solve"),
-    ("linalg", "inverse"): SmallRoutine("small_inverse", tiles=2),
-    ("linalg", "order"): SmallRoutine("small_order"),
-    ("linalg", "triangular"): SmallRoutine("small_triangular"),
-    ("linalg", "qr"): SmallRoutine("small_qr"),
-    ("linalg", "reflections"): SmallRoutine("small_reflections", below=1),
-    ("linalg", "eigh"): SmallRoutine("small_eigh", tiles=3),
-    ("linalg", "eigvalsh"): SmallRoutine("small_eigh", tiles=2, options=("values",)),
-    ("linalg", "svd"): SmallRoutine("small_svd", turned=True, tiles=3),
-    ("linalg", "svdvals"): SmallRoutine("small_svd", turned=True, tiles=2, options=("values",)),
+_VALUES = ("values",)
+_QR = SmallRoutine("small_qr", matrix_reflections.qr, across=True)
+_REFLECTIONS = SmallRoutine("small_reflections", matrix_reflections.reflections, 1, across=True)
+_EIGH = SmallRoutine("small_eigh", matrix_rotations.eigh, across=True, tiles=3)
+_SVD = SmallRoutine("small_svd", matrix_rotations.svd, turned=True, across=True, tiles=3)
+
+_EXPONENTIAL = SmallRoutine("small_exponential", multiplies=True)
+
+_REAL: Mapping[str, SmallRoutine] = {
+    "cholesky": SmallRoutine("small_cholesky", Columns.cholesky),
+    "lu": SmallRoutine("small_lu", Columns.lu),
+    "solve": SmallRoutine("small_solve", Columns.solve),
+    "inverse": SmallRoutine("small_inverse", Columns.inverse, tiles=2),
+    "determinant": SmallRoutine("", Columns.determinant),
+    "order": SmallRoutine("small_order"),
+    "triangular": SmallRoutine("small_triangular", Columns.triangular),
+    "qr": _QR,
+    "reflections": _REFLECTIONS,
+    "eigh": _EIGH,
+    "eigvalsh": replace(_EIGH, tiles=2, options=_VALUES),
+    "svd": _SVD,
+    "svdvals": replace(_SVD, tiles=2, options=_VALUES),
+    "exponential": _EXPONENTIAL,
+    "lstsq": SmallRoutine("", matrix_reflections.lstsq, across=True, with_right=True),
 }
-"""By the routine's library and name."""
+
+_COMPLEX: Mapping[str, SmallRoutine] = {
+    "cholesky": SmallRoutine("", Columns.cholesky),
+    "lu": SmallRoutine("", Columns.lu),
+    "solve": SmallRoutine("", Columns.complex_solve),
+    "inverse": SmallRoutine("", Columns.inverse),
+    "determinant": SmallRoutine("", Columns.determinant),
+    "triangular": SmallRoutine("", Columns.triangular),
+    **{
+        name: replace(_REAL[name], function="")
+        for name in ("qr", "reflections", "eigh", "eigvalsh", "svd", "svdvals", "lstsq")
+    },
+    "exponential": replace(_EXPONENTIAL, options=("complex",)),
+}
+
+_ROUTINES: Mapping[str, SmallRoutine] = {
+    **_REAL,
+    **{f"complex_{name}": replace(routine, parts=2) for name, routine in _COMPLEX.items()},
+}
+"""By the routine's name."""
 
 _ROTATING = ("small_eigh", "small_svd")
 """Functions that want to know the rounding of the elements' type. Threads that hold the same number
@@ -87,6 +130,9 @@ _SPREAD_WORDS = 8
 
 _WARPS = 16
 
+_MULTIPLIED = 16
+"""Rows of the least matrices that `tl.dot` takes."""
+
 _COLUMN_WARPS = 4
 """Of a program whose matrices are taken by columns: a warp has rows for each of its lanes."""
 
@@ -107,30 +153,53 @@ def takes_small(call: LibraryCall, buffers: Mapping[str, Buffer], hints: Hints) 
     dtype = buffers[call.a.buffer].dtype
     if dtype not in (FLOAT32, FLOAT64):
         return f"its routines take no {dtype}"
-    routine = _ROUTINES.get((call.routine.library.name, call.routine.name))
+    routine = _routine(call)
     if routine is None:
         return f"there is no kernel for {call.routine!r}"
     if not all(is_int(s) for s in (call.sizes.m, call.sizes.n)):
         return "a program holds matrices whose sizes are known when it is compiled"
-    if max(_matrix(call, routine)) > LIMIT:
-        return f"a program holds matrices of up to {LIMIT} x {LIMIT}"
+    limit = LIMIT if routine.function and not routine.multiplies else MOST_COLUMNS
+    if max(_matrix(call, routine)) > limit:
+        return f"a program holds matrices of up to {limit} x {limit}"
+    if routine.with_right and not _fits_right(call, routine):
+        return f"a program holds at most {limit} right-hand sides, of no more columns than rows"
     return ""
 
 
+def _fits_right(call: LibraryCall, routine: SmallRoutine) -> bool:
+    rows, columns = _matrix(call, routine)
+    return rows >= columns and is_int(call.sizes.r) and int(call.sizes.r) <= MOST_COLUMNS
+
+
+def _routine(call: LibraryCall) -> SmallRoutine | None:
+    known = call.routine.library.name == "linalg"
+    return _ROUTINES.get(call.routine.name) if known else None
+
+
+def _chosen(call: LibraryCall) -> SmallRoutine:
+    routine = _routine(call)
+    if routine is None:
+        raise InternalError(f"{call.name}: no kernel for {call.routine!r}")
+    return routine
+
+
 def _matrix(call: LibraryCall, routine: SmallRoutine) -> tuple[int, int]:
-    """Rows and columns of a matrix, as a tile has them."""
-    rows, columns = int(call.sizes.m) - routine.below, int(call.sizes.n)
-    return (columns, rows) if routine.turned else (rows, columns)
+    """Rows and columns of a matrix."""
+    return int(call.sizes.m) // routine.parts - routine.below, int(call.sizes.n)
 
 
 def matrix_tile(call: LibraryCall, dtype: DType, hints: Hints, gpu: Gpu) -> MatrixTile:
     """The tiles of a call."""
-    routine = _ROUTINES[call.routine.library.name, call.routine.name]
-    rows, columns = (power_above(max(1, size)) for size in _matrix(call, routine))
+    routine = _chosen(call)
     if _by_columns(call, routine):
-        wanted = columns if call.b is None else power_above(max(1, hints.value(call.sizes.r)))
-        right = right_columns(columns, wanted)
-        return MatrixTile(_COLUMN_WARPS * WARP // rows, rows, columns, right, _COLUMN_WARPS)
+        return _column_tile(call, routine, hints)
+    if routine.multiplies:
+        size = max(_MULTIPLIED, power_above(int(call.sizes.n)))
+        return MatrixTile(
+            4 if size == _MULTIPLIED else 1, size, size, 1, 4 if size == _MULTIPLIED else 8
+        )
+    sizes = _matrix(call, routine)
+    rows, columns = (power_above(max(1, s)) for s in (sizes[::-1] if routine.turned else sizes))
     right = min(_RIGHT, power_above(max(1, hints.value(call.sizes.r))))
     held = rows * (routine.tiles * columns + (right if call.b is not None else 0))
     words = held * dtype.itemsize // 4
@@ -142,10 +211,23 @@ def matrix_tile(call: LibraryCall, dtype: DType, hints: Hints, gpu: Gpu) -> Matr
     return MatrixTile(several, rows, columns, right, warps)
 
 
+def _column_tile(call: LibraryCall, routine: SmallRoutine, hints: Hints) -> MatrixTile:
+    """Lanes and tensors in place of rows and columns."""
+    rows, columns = _matrix(call, routine)
+    rows += routine.below
+    lanes, words = (columns, rows) if routine.across else (rows, columns)
+    if routine.with_right:
+        lanes = max(lanes, int(call.sizes.r))
+        words = max(words, lanes)
+    lanes, words = (power_above(max(2, size)) for size in (lanes, words))
+    wanted = columns if call.b is None else power_above(max(1, hints.value(call.sizes.r)))
+    warps = 1 if routine.across else _COLUMN_WARPS
+    return MatrixTile(warps * WARP // lanes, lanes, words, right_columns(columns, wanted), warps)
+
+
 def _by_columns(call: LibraryCall, routine: SmallRoutine) -> bool:
     """Whether each column of a matrix is a tensor of its own."""
-    sizes = _matrix(call, routine)
-    return routine.function in ROUTINES and min(sizes) >= LEAST and max(sizes) <= MOST_COLUMNS
+    return routine.by_columns is not None and max(_matrix(call, routine)) <= MOST_COLUMNS
 
 
 def emit_library(
@@ -156,20 +238,26 @@ def emit_library(
     context = make_context(kernel, graph, gpu)
     dtype = graph.buffers[call.a.buffer].dtype
     tile = matrix_tile(call, dtype, hints, gpu)
-    routine = _ROUTINES[call.routine.library.name, call.routine.name]
+    routine = _chosen(call)
     batch, column = call.output.axes
     hooks = Hooks(context)
     for role, view in call.operands:
         _write_load(hooks, f"load_{role}", view, dtype, tile)
-    with hooks.function("finish", "m", "n", "values") as body:
-        body.take_dim(TileDim("m", (batch,), tile.matrices, 0, width="m.shape[0]"))
-        body.take_dim(TileDim("n", (column,), 1, 0, scattered=True, width="n.shape[0]"))
-        body.wide_stores = True
-        finish_tile(body, kernel, "values", frozenset(("m", "n")))
+    _write_finish(hooks, kernel, call, tile)
     arguments = {
         "program": program_id(context),
         "right": index_text(call.sizes.r, context.names),
         "record": index_text(column.extent, context.names),
+    }
+    programs = line_grid(ceil_div(batch.extent, tile.matrices))
+    options = {"num_warps": tile.warps}
+    if _by_columns(call, routine):
+        arguments |= {f"load_{role}": "None" for role in _ROLES if f"load_{role}" not in hooks}
+        emitted = hooks.emit(kernel, f"{NAME}_matrices", arguments, programs, options)
+        text = _column_statements(kernel, call, context, dtype, tile)
+        own = f"@triton.jit\ndef {NAME}_matrices({HEAD}):\n{text}\n\n"
+        return replace(emitted, function=own + emitted.function)
+    arguments |= {
         "KIND": value_type(dtype),
         "ROWS": str(int(call.sizes.m)),
         "COLUMNS": str(int(call.sizes.n)),
@@ -181,25 +269,150 @@ def emit_library(
     }
     if routine.function in _ROTATING:
         arguments["ROUNDING"] = str(_ROUNDING[dtype])
+        options["enable_fp_fusion"] = False
     if call.b is None:
         arguments["load_b"] = "None"
-    programs = ceil_div(batch.extent, tile.matrices)
-    if _by_columns(call, routine):
-        given = {name: arguments[name] for name in ("program", "right", "record")}
-        given |= {"load_b": "None"} if call.b is None else {}
-        writer = Writer()
-        wanted = frozenset((*routine.options, *call.options))
-        sizes = (int(call.sizes.m), int(call.sizes.n), tile.matrices, tile.rows, tile.columns)
-        Columns(writer.line, *sizes, tile.right, value_type(dtype), wanted).write(routine.function)
-        emitted = hooks.emit(
-            kernel, f"{NAME}_matrices", given, line_grid(programs), {"num_warps": tile.warps}
+    return hooks.emit(kernel, routine.function, arguments, programs, options)
+
+
+_ROLES = ("a", "a_im", "b", "b_im")
+
+
+def _column_statements(
+    kernel: TemplateKernel,
+    call: LibraryCall,
+    context: KernelContext,
+    dtype: DType,
+    tile: MatrixTile,
+) -> str:
+    """The body of the function of a routine by columns."""
+    routine = _chosen(call)
+    writer = Writer()
+    rows, columns = _matrix(call, routine)
+    views = dict(call.operands)
+    operands = {
+        role: Operand(
+            int(view.axes[1].extent) // 2
+            if routine.parts == 2 and f"{role}_im" not in views
+            else None,
+            _is_turned(context, view.buffer, view.index, view.axes[1].symbol, view.axes[2].symbol),
         )
-        own = f"@triton.jit\ndef {NAME}_matrices({HEAD}):\n{writer.text()}\n\n"
-        return replace(emitted, function=own + emitted.function)
-    options = {"num_warps": tile.warps}
-    if routine.function in _ROTATING:
-        options["enable_fp_fusion"] = False
-    return hooks.emit(kernel, routine.function, arguments, line_grid(programs), options)
+        for role, view in views.items()
+    }
+    own = Columns(
+        writer.line,
+        rows,
+        columns,
+        tile.matrices,
+        tile.rows,
+        tile.columns,
+        tile.right,
+        value_type(dtype),
+        routine.parts,
+        frozenset((*routine.options, *call.options)),
+        operands,
+        _turned_parts(kernel, call, context),
+        _ROUNDING[dtype],
+    )
+    own.begin()
+    assert routine.by_columns is not None
+    routine.by_columns(own)
+    return writer.text()
+
+
+def _is_turned(
+    context: KernelContext, buffer: str, index: tuple[Expr, ...], row: Symbol, column: Symbol
+) -> bool:
+    """Whether elements of a column are nearer in memory than those of a row."""
+    offset = context.offset(buffer, index)
+    origin = {row: integer(0), column: integer(0)}
+    here = substitute(offset, origin)
+    below, right = (
+        (substitute(offset, {**origin, s: integer(1)}) - here).expand() for s in (row, column)
+    )
+    return is_int(below) and is_int(right) and 0 < int(below) < int(right)
+
+
+def _turned_parts(
+    kernel: TemplateKernel, call: LibraryCall, context: KernelContext
+) -> frozenset[int]:
+    """Parts of records, by number, whose columns a stage stores in one piece."""
+    found = set[int]()
+    shapes = list(call.routine.parts(call.sizes).values())
+    nests = [(s, n) for s in kernel.stages if s.inner != call.output.axes for n in s.nests]
+    for stage, nest in nests:
+        _, columns = stage.inner
+        start = _part_start(call, stage, nest)
+        store = nest.stores[0]
+        offset = context.offset(store.buffer, store.index)
+        for number in _parts_between(call, start, start + columns.extent):
+            if len(shapes[number]) != 2 or not is_int(shapes[number][1]):
+                continue
+            first = substitute(offset, {columns.symbol: integer(0)})
+            right, below = (
+                (substitute(offset, {columns.symbol: step}) - first).expand()
+                for step in (integer(1), shapes[number][1])
+            )
+            if is_int(below) and is_int(right) and 0 < int(below) < int(right):
+                found.add(number)
+    return frozenset(found)
+
+
+def _write_finish(
+    hooks: Hooks, kernel: TemplateKernel, call: LibraryCall, tile: MatrixTile
+) -> None:
+    """The hook that stores elements of records, and what nests make of the part they belong to."""
+    batch, column = call.output.axes
+    whole = tuple(stage for stage in kernel.stages if stage.inner == call.output.axes)
+    with hooks.function("finish", "m", "n", "values", "PART: tl.constexpr") as body:
+        body.take_dim(TileDim("m", (batch,), tile.matrices, 0, width="m.shape[0]"))
+        body.wide_stores = True
+        if whole or call.output.buffer in kernel.writes:
+            body.take_dim(TileDim("n", (column,), 1, 0, scattered=True, width="n.shape[0]"))
+            finish_tile(body, replace(kernel, stages=whole), "values", frozenset(("m", "n")))
+        nests = [(s, nest) for s in kernel.stages if s not in whole for nest in s.nests]
+        for number, (stage, nest) in enumerate(nests):
+            _write_part(body, call, stage, nest, f"n{number}")
+        body.writer.line("return")
+
+
+def _write_part(body: Body, call: LibraryCall, stage: Stage, nest: LoopNest, name: str) -> None:
+    """What a nest makes of the columns of records that it reads, `name` the number of each."""
+    rows, columns = stage.inner
+    start = _part_start(call, stage, nest)
+    touched = [f"PART == {k}" for k in _parts_between(call, start, start + columns.extent)]
+    with body.loop(f"if {' or '.join(touched)}"):
+        first, count = (index_text(e, body.context.names) for e in (start, columns.extent))
+        body.writer.line(f"{name} = tl.where(n >= {first}, n - ({first}), {count})")
+        body.take_dim(TileDim(name, (columns,), 1, 0, scattered=True, width="n.shape[0]"))
+        body.name_axis(rows.symbol, "m", "m")
+        view, dtype = call.output, body.context.buffers[call.output.buffer].dtype
+        body.define_buffer(view.buffer, Value("values", dtype, frozenset(("m", name))))
+        for store in nest.stores:
+            body.store(store)
+
+
+def _part_start(call: LibraryCall, stage: Stage, nest: LoopNest) -> Expr:
+    """The column of a record where what a nest reads begins."""
+    _, columns = stage.inner
+    for node in loads(nest.roots):
+        access = node.attr
+        if isinstance(access, Access) and access.buffer == call.output.buffer:
+            return substitute(access.index[1], {columns.symbol: integer(0)})
+    raise InternalError(f"{call.name}: {nest.name} reads no part of its records")
+
+
+def _parts_between(call: LibraryCall, start: Expr, end: Expr) -> list[int]:
+    """Numbers of the parts of a record that may have columns from `start` to `end`."""
+    found, first = [], integer(0)
+    for number, shape in enumerate(call.routine.parts(call.sizes).values()):
+        last = (first + product(shape)).expand()
+        before, after = (last - start).expand(), (end - first).expand()
+        apart = any(is_int(e) and int(e) <= 0 for e in (before, after))
+        if not apart:
+            found.append(number)
+        first = last
+    return found
 
 
 def _write_load(hooks: Hooks, name: str, view: View, dtype: DType, tile: MatrixTile) -> None:

@@ -243,6 +243,14 @@ def _complex_squared(a: Array, b: Array, options: Options) -> Sequence[Array]:
     return _parted(*_squared(_joined(a), b, options))
 
 
+def _exponential(a: Array, b: Array, options: Options) -> Sequence[Array]:
+    term = total = np.eye(len(a), dtype=a.dtype)
+    for k in range(1, real_forms.TERMS + 1):
+        term = term @ a / k
+        total = total + term
+    return _squared(total, b, options)
+
+
 def _turned(a: Array, options: Options) -> Array:
     return np.conj(a) if "hermitian" in options else a
 
@@ -441,6 +449,22 @@ def _systems_and_powers() -> Sequence[LibraryRoutine]:
             partial(_flops, 4 * 8),
             roles=_SIDES,
             instead=real_forms.squared,
+        ),
+        _row(
+            "exponential",
+            _square_parts,
+            _exponential,
+            partial(_flops, 2 * 10),
+            roles=_SIDES,
+            instead=real_forms.exponential,
+        ),
+        _row(
+            "complex_exponential",
+            _complex_square_parts,
+            _of_complex(_exponential, _PARTED_SIDES),
+            partial(_flops, 4 * 10),
+            roles=_PARTED_SIDES,
+            instead=real_forms.exponential,
         ),
         _row("ldl", _ldl_parts, _ldl, partial(_flops, 1), options=_HERMITIAN),
         _row(

@@ -11,6 +11,7 @@ ones (`general_linalg.py`).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 from aot.ir.nests import Axis, LoopNest, Store, View
@@ -294,56 +295,106 @@ def _every_other(form: _Form, routine: str, matrices: View) -> list[LoopOp]:
 SQUARINGS = 24
 """That the exponential of a matrix may need; `squared` does no more."""
 
+TERMS = 16
+"""Of the exponential's series, behind the identity."""
 
-def squared(call: LibraryCall, builder: NestBuilder) -> list[LoopOp]:
-    """By products as often as any matrix may need, each of which a matrix takes or leaves."""
-    form, n = _Form(call, builder), call.sizes.n
-    assert call.b is not None
-    batch, row, column = call.a.axes
-    parts = 2 if call.routine.name.startswith("complex") else 1
-    axes = batch, Axis(row.symbol, n), column
-    depth = Axis(var("squared_depth"), n)
-    times = form.element(call.b, integer(0), integer(0), batch.symbol)
 
-    def stored(name: str, value: Node) -> View:
-        shape, point = tuple(a.extent for a in axes), tuple(a.symbol for a in axes)
-        temp = builder.temp(f"{call.name}_{name}", form.dtype, shape)
-        form.ops.append(LoopNest(temp, axes, (), (Store(temp, point, value),), call.origin))
-        return View(temp, axes, point)
+class _Powers:
+    """Matrices of a batch, and products of them, as nests; those of both parts where complex."""
 
-    def product(name: str, a: View, b: View) -> Node:
-        (first, i, j), point = axes, tuple(x.symbol for x in axes)
-        temp = builder.temp(f"{call.name}_{name}", form.dtype, tuple(x.extent for x in axes))
+    def __init__(self, call: LibraryCall, builder: NestBuilder, parts: int) -> None:
+        self.form, self.parts, n = _Form(call, builder), parts, call.sizes.n
+        batch, row, column = call.a.axes
+        self.axes = batch, Axis(row.symbol, n), column
+        self.depth = Axis(var("squared_depth"), n)
+
+    def stored(self, name: str, values: list[Node]) -> list[View]:
+        """New matrices."""
+        form, made = self.form, []
+        shape, point = tuple(a.extent for a in self.axes), tuple(a.symbol for a in self.axes)
+        for k, value in enumerate(values):
+            temp = form.builder.temp(f"{form.call.name}_{name}_{k}", form.dtype, shape)
+            store = Store(temp, point, value)
+            form.ops.append(LoopNest(temp, self.axes, (), (store,), form.call.origin))
+            made.append(View(temp, self.axes, point))
+        return made
+
+    def read(self, views: list[View]) -> list[Node]:
+        """Elements of matrices."""
+        return [self.form.builder.load(view, {}) for view in views]
+
+    def product(self, name: str, a: list[View], b: list[View]) -> list[Node]:
+        """Elements of a product."""
+
+        def real(which: str, p: View, q: View) -> Node:
+            return self._real_product(f"{name}_{which}", p, q)
+
+        if self.parts == 1:
+            return [real("re", a[0], b[0])]
+        return [
+            binary("sub", real("re", a[0], b[0]), real("im", a[1], b[1])),
+            binary("add", real("one", a[0], b[1]), real("other", a[1], b[0])),
+        ]
+
+    def _real_product(self, name: str, a: View, b: View) -> Node:
+        form, ((first, i, j), depth) = self.form, (self.axes, self.depth)
+        point, extents = tuple(x.symbol for x in self.axes), tuple(x.extent for x in self.axes)
+        temp = form.builder.temp(f"{form.call.name}_{name}", form.dtype, extents)
         left = View(a.buffer, (first, i, depth), (point[0], point[1], depth.symbol))
         right = View(b.buffer, (first, depth, j), (point[0], depth.symbol, point[2]))
-        form.ops.append(Matmul(temp, View(temp, axes, point), call.origin, left, right))
-        return builder.load(View(temp, axes, point), {})
+        output = View(temp, self.axes, point)
+        form.ops.append(Matmul(temp, output, form.call.origin, left, right))
+        return form.builder.load(output, {})
 
-    def read(view: View) -> Node:
-        return builder.load(view, {})
+    def squarings(self, x: list[View]) -> list[LoopOp]:
+        """Records of x, squared as often as b says; a matrix takes or leaves each square."""
+        form, (batch, row, column) = self.form, self.axes
+        times = form.element(form.call.b, integer(0), integer(0), batch.symbol)
+        for k in range(SQUARINGS):
+            wanted = binary("lt", const(float(k), times.dtype), times)
+            made = zip(self.product(f"square{k}", x, x), self.read(x), strict=True)
+            x = self.stored(f"squared{k}", [where(wanted, new, old) for new, old in made])
+        n, place = form.call.sizes.n, form.call.output.axes[1].symbol
+        at = Modulo(FloorDiv(place, n), n), Modulo(place, n)
+        there = dict(zip((row.symbol, column.symbol), at, strict=True))
+        found = [form.builder.load(view, there) for view in x]
+        return form.done(
+            found[0] if self.parts == 1 else where(_lt(place, n * n), found[0], found[1])
+        )
 
-    places = (row.symbol + part * n for part in range(parts))
-    x = [
-        stored(f"start{part}", form.element(call.a, place, column.symbol, batch.symbol))
-        for part, place in enumerate(places)
-    ]
-    for k in range(SQUARINGS):
-        wanted = binary("lt", const(float(k), times.dtype), times)
-        if parts == 1:
-            made = [product(f"product{k}", x[0], x[0])]
-        else:
-            re, im = x
-            real = binary("sub", product(f"re{k}", re, re), product(f"im{k}", im, im))
-            mixed = binary("add", product(f"one{k}", re, im), product(f"other{k}", im, re))
-            made = [real, mixed]
-        x = [
-            stored(f"square{k}_{part}", where(wanted, value, read(x[part])))
-            for part, value in enumerate(made)
-        ]
-    place = call.output.axes[1].symbol
-    at = Modulo(FloorDiv(place, n), n), Modulo(place, n)
-    found = [
-        builder.load(view, dict(zip((row.symbol, column.symbol), at, strict=True))) for view in x
-    ]
-    value = found[0] if parts == 1 else where(_lt(place, n * n), found[0], found[1])
-    return form.done(value)
+
+def squared(call: LibraryCall, builder: NestBuilder) -> list[LoopOp]:
+    """By products as often as any matrix may need."""
+    parts = 2 if call.routine.name.startswith("complex") else 1
+    powers, n = _Powers(call, builder, parts), call.sizes.n
+    batch, row, column = (a.symbol for a in powers.axes)
+    start = [powers.form.element(call.a, row + part * n, column, batch) for part in range(parts)]
+    return powers.squarings(powers.stored("start", start))
+
+
+def exponential(call: LibraryCall, builder: NestBuilder) -> list[LoopOp]:
+    """By `TERMS` terms of the series, four at a time from the last on, and squares."""
+    parts = 1 if call.a_im is None else 2
+    powers = _Powers(call, builder, parts)
+    batch, row, column = (a.symbol for a in powers.axes)
+    given = [call.a] if call.a_im is None else [call.a, call.a_im]
+    x = powers.stored("x", [powers.form.element(part, row, column, batch) for part in given])
+    zero, one = (const(value, powers.form.dtype) for value in (0.0, 1.0))
+    powers_of = [[where(_eq(row, column), one, zero), zero][:parts], powers.read(x)]
+    x2 = powers.stored("x2", powers.product("xx", x, x))
+    x3 = powers.stored("x3", powers.product("xxx", x2, x))
+    x4 = powers.stored("x4", powers.product("xxxx", x2, x2))
+    powers_of += [powers.read(view) for view in (x2, x3, x4)]
+    found: list[View] | None = None
+    for first in range(TERMS - 4, -1, -4):
+        terms = powers_of[: 4 if found else 5]
+        made = powers.product(f"step{first}", found, x4) if found else [zero] * parts
+        for k, term in enumerate(terms):
+            share = const(1.0 / math.factorial(first + k), powers.form.dtype)
+            made = [
+                binary("add", old, binary("mul", new, share))
+                for old, new in zip(made, term, strict=True)
+            ]
+        found = powers.stored(f"sum{first}", made)
+    assert found is not None
+    return powers.squarings(found)

@@ -22,6 +22,47 @@ def exact_root(a):
 
 
 @triton.jit
+def complex_quotient(a, a_im, b, b_im):
+    """(a + i a_im) / (b + i b_im), of numbers whose squares may be too large or too small."""
+    size = tl.maximum(tl.abs(b), tl.abs(b_im))
+    size = tl.where(size == 0, 1, size)
+    c = exact_quotient(b, size)
+    d = exact_quotient(b_im, size)
+    norm = (c * c + d * d) * size
+    return exact_quotient(a * c + a_im * d, norm), exact_quotient(a_im * c - a * d, norm)
+
+
+@triton.jit
+def complex_size(a, a_im):
+    """The absolute value of a + i a_im, whose square may be too large or too small."""
+    most = tl.maximum(tl.abs(a), tl.abs(a_im))
+    scale = tl.where((most > 0) & (most < float("inf")), most, 1)
+    c = exact_quotient(a, scale)
+    d = exact_quotient(a_im, scale)
+    return exact_root(c * c + d * d) * scale
+
+
+@triton.jit
+def larger(a, b):
+    """The greater one; NaN where either is."""
+    return tl.where((b > a) | (b != b), b, a)
+
+
+@triton.jit
+def powers_near(a):
+    """(a power of two near a size, and the one that it times is 1)."""
+    if a.dtype == tl.float64:
+        power = (a.to(tl.int64, bitcast=True) >> 52) & 0x7FF
+        power = tl.minimum(tl.maximum(power, 1), 2045)
+        other = ((2046 - power) << 52).to(tl.float64, bitcast=True)
+        return (power << 52).to(tl.float64, bitcast=True), other
+    power = (a.to(tl.int32, bitcast=True) >> 23) & 0xFF
+    power = tl.minimum(tl.maximum(power, 1), 253)
+    other = ((254 - power) << 23).to(tl.float32, bitcast=True)
+    return (power << 23).to(tl.float32, bitcast=True), other
+
+
+@triton.jit
 def matrix_tile(
     args,
     load,
@@ -31,49 +72,158 @@ def matrix_tile(
     ROWS: tl.constexpr,
     HIGH: tl.constexpr,
     WIDE: tl.constexpr,
+    FIRST: tl.constexpr = 0,
+    TOTAL: tl.constexpr = 0,
+    TRIANGLE: tl.constexpr = 0,
+    ACROSS: tl.constexpr = False,
+    TURNED: tl.constexpr = False,
 ):
     """Columns from `start` on of the matrices m, of ROWS rows and so many columns; then zeros.
 
     load(args, m, n): elements n of the matrices m, row by row; 0 from their number on.
+    FIRST: rows of the operand above these, of TOTAL (0: there are no others). TRIANGLE: 1 for the
+    lower one alone, 2 for the upper one, 3 for the lower one mirrored (`TRIANGLES`).
+    ACROSS: the tile's rows are the matrices' columns. TURNED: neighbours in memory are those of a
+    column.
     """
+    total: tl.constexpr = TOTAL if TOTAL > 0 else ROWS
     i = tl.arange(0, HIGH)[None, :, None]
-    j = start + tl.arange(0, WIDE)[None, None, :]
-    n = tl.where((i < ROWS) & (j < columns), i * columns + j, ROWS * columns)
+    j = tl.arange(0, WIDE)[None, None, :]
+    row = j if ACROSS else i
+    column = start + (i if ACROSS else j)
+    inside = (row < ROWS) & (column < columns)
+    if TRIANGLE == 1:
+        inside = inside & (row >= column)
+    if TRIANGLE == 2:
+        inside = inside & (row <= column)
+    place = (FIRST + row) * columns + column
+    if TRIANGLE == 3:
+        place = tl.where(row >= column, place, (FIRST + column) * columns + row)
     shape: tl.constexpr = [m.shape[0], HIGH, WIDE]
-    flat: tl.constexpr = [m.shape[0] * HIGH * WIDE, 1]
-    which = tl.reshape(tl.broadcast_to(m[:, None, None], shape), flat)
-    values = load(args, which, tl.reshape(tl.broadcast_to(n, shape), flat))
-    return tl.reshape(values, shape)
+    n = tl.broadcast_to(tl.where(inside, place, total * columns), shape)
+    if ACROSS == TURNED:
+        return loaded_tile(args, load, m, n)
+    return tl.trans(loaded_tile(args, load, m, tl.trans(n, 0, 2, 1)), 0, 2, 1)
 
 
 @triton.jit
-def keep_part(args, finish, m, place, inside, record, values):
+def loaded_tile(args, load, m, n):
+    """Elements n (batch, rows, columns) of the matrices m."""
+    shape: tl.constexpr = n.shape
+    flat: tl.constexpr = [shape[0] * shape[1] * shape[2], 1]
+    which = tl.reshape(tl.broadcast_to(m[:, None, None], shape), flat)
+    return tl.reshape(load(args, which, tl.reshape(n, flat)), shape)
+
+
+@triton.jit
+def hermitian_part(values):
+    """Imaginary parts of mirrored matrices, as tiles across: the other sign above the diagonal."""
+    column = tl.arange(0, values.shape[1])[None, :, None]
+    row = tl.arange(0, values.shape[2])[None, None, :]
+    return tl.where(row > column, values, tl.where(row == column, 0, -values))
+
+
+@triton.jit
+def greatest(size, key):
+    """For all lanes of each row the least key of those with the greatest size, none of it NaN."""
+    i = tl.zeros(size.shape, tl.int32) + tl.arange(0, size.shape[1])[None, :]
+    for bit in tl.static_range(6):
+        if (1 << bit) < size.shape[1]:
+            other = tl.gather(size, i ^ (1 << bit), 1)
+            theirs = tl.gather(key, i ^ (1 << bit), 1)
+            better = (other > size) | ((other == size) & (theirs < key))
+            size = tl.where(better, other, size)
+            key = tl.where(better, theirs, key)
+    return key
+
+
+@triton.jit
+def lanes_most(x):
+    """The greatest of each row's lanes, for all of them."""
+    i = tl.zeros(x.shape, tl.int32) + tl.arange(0, x.shape[1])[None, :]
+    for bit in tl.static_range(6):
+        if (1 << bit) < x.shape[1]:
+            x = tl.maximum(x, tl.gather(x, i ^ (1 << bit), 1))
+    return x
+
+
+@triton.jit
+def lanes_least(x):
+    """The least of each row's lanes, for all of them."""
+    return -lanes_most(-x)
+
+
+@triton.jit
+def lanes_before(values, COUNT: tl.constexpr, DOWN: tl.constexpr):
+    """Which place each lane's value has in order; lanes from COUNT on have none: their number."""
+    i = tl.zeros(values.shape, tl.int32) + tl.arange(0, values.shape[1])[None, :]
+    place = tl.zeros(values.shape, tl.int32)
+    for r in range(1, values.shape[1]):
+        j = i ^ r
+        other = tl.gather(values, j, 1)
+        before = other > values if DOWN else other < values
+        ahead = (before | ((other == values) & (j < i))) & (j < COUNT)
+        place += ahead.to(tl.int32)
+    return tl.where(i < COUNT, place, values.shape[1])
+
+
+@triton.jit
+def keep_part(
+    args,
+    finish,
+    m,
+    place,
+    inside,
+    record,
+    values,
+    PART: tl.constexpr,
+    TURNED: tl.constexpr = False,
+):
     """Stores values (batch, rows, columns) of the matrices m at places of their records.
 
-    inside: which of them there are. record: elements of a record.
-    finish(args, m, n, values): stores what elements n of the records m become, but beyond the end.
+    inside: which of them there are. record: elements of a record. PART: of it, which they belong
+    to. TURNED: neighbours in memory are those of one column.
+    finish(args, m, n, values, PART): stores what elements n of the records m become, but beyond the
+    end.
     """
+    n = tl.broadcast_to(tl.where(inside, place, record), values.shape)
+    if TURNED:
+        n = tl.trans(n, 0, 2, 1)
+        values = tl.trans(values, 0, 2, 1)
     shape: tl.constexpr = values.shape
     flat: tl.constexpr = [shape[0] * shape[1] * shape[2], 1]
-    n = tl.broadcast_to(tl.where(inside, place, record), shape)
     which = tl.reshape(tl.broadcast_to(m[:, None, None], shape), flat)
-    finish(args, which, tl.reshape(n, flat), tl.reshape(values, flat))
+    finish(args, which, tl.reshape(n, flat), tl.reshape(values, flat), PART)
 
 
 @triton.jit
-def keep_info(args, finish, m, place, record, info, KIND: tl.constexpr):
+def keep_info(args, finish, m, place, record, info, KIND: tl.constexpr, PART: tl.constexpr):
     """Stores a number for each matrix."""
     there = tl.full([1, 1, 1], 1, tl.int1)
-    keep_part(args, finish, m, place, there, record, info[:, :, None].to(KIND))
+    keep_part(args, finish, m, place, there, record, info[:, :, None].to(KIND), PART)
 
 
 @triton.jit
-def keep_rows(args, finish, m, first, start, columns, record, place, values, ROWS: tl.constexpr):
+def keep_rows(
+    args,
+    finish,
+    m,
+    first,
+    start,
+    columns,
+    record,
+    place,
+    values,
+    ROWS: tl.constexpr,
+    PART: tl.constexpr,
+    TURNED: tl.constexpr = False,
+):
     """Stores rows of columns from `start` on at their places in a part that begins at `first`."""
     j = start + tl.arange(0, values.shape[2])[None, None, :]
     row = place[:, :, None]
     inside = (row < ROWS) & (j < columns)
-    keep_part(args, finish, m, first + row * columns + j, inside, record, values)
+    where = first + row * columns + j
+    keep_part(args, finish, m, where, inside, record, values, PART, TURNED)
 
 
 @triton.jit
@@ -175,8 +325,8 @@ def small_cholesky(
     a = matrix_tile(args, load_a, m, 0, COLUMNS, ROWS, HIGH, WIDE)
     factor, info = lower_factor(a, COLUMNS)
     place = tl.arange(0, HIGH)[None, :]
-    keep_rows(args, finish, m, 0, 0, COLUMNS, record, place, factor, ROWS)
-    keep_info(args, finish, m, ROWS * COLUMNS, record, info, KIND)
+    keep_rows(args, finish, m, 0, 0, COLUMNS, record, place, factor, ROWS, 0)
+    keep_info(args, finish, m, ROWS * COLUMNS, record, info, KIND, 1)
 
 
 @triton.jit
@@ -195,16 +345,16 @@ def keep_factors(
 ):
     """Stores the parts of LU; gives where the next one begins."""
     count: tl.constexpr = ROWS if ROWS < COLUMNS else COLUMNS
-    keep_rows(args, finish, m, 0, 0, COLUMNS, record, place, a, ROWS)
+    keep_rows(args, finish, m, 0, 0, COLUMNS, record, place, a, ROWS, 0)
     after: tl.constexpr = ROWS * COLUMNS
     j = tl.arange(0, a.shape[2])[None, None, :]
-    keep_part(args, finish, m, after + j, j < count, record, exchanges[:, None, :].to(KIND))
+    pivots = exchanges[:, None, :].to(KIND)
+    keep_part(args, finish, m, after + j, j < count, record, pivots, 1)
     order = tl.zeros_like(place) + tl.arange(0, a.shape[1])[None, :]
     where = place[:, :, None]
-    keep_part(
-        args, finish, m, after + count + where, where < ROWS, record, order[:, :, None].to(KIND)
-    )
-    keep_info(args, finish, m, after + count + ROWS, record, info, KIND)
+    order = order[:, :, None].to(KIND)
+    keep_part(args, finish, m, after + count + where, where < ROWS, record, order, 2)
+    keep_info(args, finish, m, after + count + ROWS, record, info, KIND, 3)
     return after + count + ROWS + 1
 
 
@@ -259,7 +409,7 @@ def small_solve(
         x = matrix_tile(args, load_b, m, start, right, ROWS, HIGH, RIGHT)
         x = substituted(a, place, x, COLUMNS, UPPER=False, UNIT=True)
         x = substituted(a, place, x, COLUMNS, UPPER=True, UNIT=False)
-        keep_rows(args, finish, m, first, start, right, record, place, x, ROWS)
+        keep_rows(args, finish, m, first, start, right, record, place, x, ROWS, 4)
 
 
 @triton.jit
@@ -287,8 +437,8 @@ def small_inverse(
     x = tl.broadcast_to(one, [MATRICES, HIGH, WIDE]).to(KIND)
     x = substituted(a, place, x, COLUMNS, UPPER=False, UNIT=True)
     x = substituted(a, place, x, COLUMNS, UPPER=True, UNIT=False)
-    keep_rows(args, finish, m, 0, 0, COLUMNS, record, place, x, ROWS)
-    keep_info(args, finish, m, ROWS * COLUMNS, record, info, KIND)
+    keep_rows(args, finish, m, 0, 0, COLUMNS, record, place, x, ROWS, 0)
+    keep_info(args, finish, m, ROWS * COLUMNS, record, info, KIND, 1)
 
 
 @triton.jit
@@ -317,7 +467,7 @@ def small_triangular(
     for start in range(0, right, RIGHT):
         x = matrix_tile(args, load_b, m, start, right, ROWS, HIGH, RIGHT)
         x = substituted(a, place, x, COLUMNS, UPPER, UNIT)
-        keep_rows(args, finish, m, 0, start, right, record, place, x, ROWS)
+        keep_rows(args, finish, m, 0, start, right, record, place, x, ROWS, 0)
 
 
 @triton.jit
@@ -347,6 +497,6 @@ def small_order(
         own = tl.sum(tl.where(j == k, order, 0), 2)[:, :, None]
         taken = tl.sum(tl.where(j == other, order, 0), 2)[:, :, None]
         order = tl.where(j == k, taken, tl.where(j == other, own, order))
-    keep_part(args, finish, m, j, j < COLUMNS, record, order.to(KIND))
+    keep_part(args, finish, m, j, j < COLUMNS, record, order.to(KIND), 0)
     back = tl.broadcast_to(j, [MATRICES, 1, WIDE]).to(KIND)
-    keep_part(args, finish, m, COLUMNS + order, j < COLUMNS, record, back)
+    keep_part(args, finish, m, COLUMNS + order, j < COLUMNS, record, back, 1)

@@ -67,9 +67,10 @@ def small_qr(
     a = matrix_tile(args, load_a, m, 0, COLUMNS, ROWS, HIGH, WIDE)
     count: tl.constexpr = ROWS if ROWS < COLUMNS else COLUMNS
     a, taus = reflected(a, count)
-    keep_rows(args, finish, m, 0, 0, COLUMNS, record, tl.arange(0, HIGH)[None, :], a, ROWS)
+    place = tl.arange(0, HIGH)[None, :]
+    keep_rows(args, finish, m, 0, 0, COLUMNS, record, place, a, ROWS, 0)
     j = tl.arange(0, WIDE)[None, None, :]
-    keep_part(args, finish, m, ROWS * COLUMNS + j, j < count, record, taus[:, None, :])
+    keep_part(args, finish, m, ROWS * COLUMNS + j, j < count, record, taus[:, None, :], 1)
 
 
 @triton.jit
@@ -116,7 +117,7 @@ def small_reflections(
             tau = tl.sum(tl.where(number == k, taus, 0), 1)[:, None]
             w = tau * tl.sum(v * x, 1)
             x = tl.where((i >= k)[:, :, None], x - v * w[:, None, :], x)
-        keep_rows(args, finish, m, 0, start, right, record, i, x, size)
+        keep_rows(args, finish, m, 0, start, right, record, i, x, size, 0)
 
 
 @triton.jit
@@ -220,11 +221,11 @@ def small_eigh(
     wrong = finite == 0
     values = tl.where(wrong, float("nan"), values * tl.reshape(scale, [MATRICES, 1]))
     first = rank[:, :, None]
-    keep_part(args, finish, m, first, first < COLUMNS, record, values[:, :, None])
+    keep_part(args, finish, m, first, first < COLUMNS, record, values[:, :, None], 0)
     if not VALUES:
         v = tl.where(wrong[:, :, None], float("nan"), v)
         inside = (first < COLUMNS) & (j < COLUMNS)
-        keep_part(args, finish, m, COLUMNS + j * COLUMNS + first, inside, record, v)
+        keep_part(args, finish, m, COLUMNS + j * COLUMNS + first, inside, record, v, 1)
 
 
 @triton.jit
@@ -249,6 +250,33 @@ def completed_rows(u, missing, COLUMNS: tl.constexpr):
         u = tl.where((i == row)[:, :, None], found[:, None, :], u)
         wanted = tl.where(i == row, 0, wanted)
     return u
+
+
+@triton.jit
+def completed_complex_rows(u, u_im, missing, COLUMNS: tl.constexpr):
+    """As `completed_rows`, of complex rows."""
+    i = tl.arange(0, u.shape[1])[None, :]
+    j = tl.arange(0, u.shape[2])[None, :]
+    u = tl.where(missing[:, :, None], 0, u)
+    u_im = tl.where(missing[:, :, None], 0, u_im)
+    wanted = missing.to(tl.int32)
+    while tl.max(tl.max(wanted, 1), 0) > 0:
+        row = tl.min(tl.where(wanted != 0, i, u.shape[1]), 1)[:, None]
+        seen = tl.sum(u * u + u_im * u_im, 1)
+        unit = tl.argmin(tl.where(j < COLUMNS, seen, 2.0), 1)[:, None]
+        re = tl.broadcast_to(j == unit, seen.shape).to(u.dtype)
+        im = tl.zeros_like(re)
+        for _ in range(2):
+            along = tl.sum(u * re[:, None, :] + u_im * im[:, None, :], 2)[:, :, None]
+            turned = tl.sum(u * im[:, None, :] - u_im * re[:, None, :], 2)[:, :, None]
+            re -= tl.sum(u * along - u_im * turned, 1)
+            im -= tl.sum(u * turned + u_im * along, 1)
+        length = exact_root(tl.sum(re * re + im * im, 1)[:, None])
+        here = (i == row)[:, :, None]
+        u = tl.where(here, exact_quotient(re, length)[:, None, :], u)
+        u_im = tl.where(here, exact_quotient(im, length)[:, None, :], u_im)
+        wanted = tl.where(i == row, 0, wanted)
+    return u, u_im
 
 
 @triton.jit
@@ -315,7 +343,7 @@ def small_svd(
     wrong = finite == 0
     values = tl.where(wrong, float("nan"), length * tl.reshape(scale, [MATRICES, 1]))
     first = rank[:, :, None]
-    keep_part(args, finish, m, first, first < COLUMNS, record, values[:, :, None])
+    keep_part(args, finish, m, first, first < COLUMNS, record, values[:, :, None], 0)
     if not VALUES:
         longest = tl.max(length, 1)[:, None]
         own = tl.arange(0, HIGH)[None, :] < COLUMNS
@@ -324,8 +352,8 @@ def small_svd(
         u = completed_rows(u, missing, ROWS)
         u = tl.where(wrong[:, :, None], float("nan"), u)
         inside = (first < COLUMNS) & (j < ROWS)
-        keep_part(args, finish, m, COLUMNS + first * ROWS + j, inside, record, u)
+        keep_part(args, finish, m, COLUMNS + first * ROWS + j, inside, record, u, 1)
         v = tl.where(wrong[:, :, None], float("nan"), v)
         inside = (first < COLUMNS) & (column < COLUMNS)
         place = COLUMNS + COLUMNS * ROWS + first * COLUMNS + column
-        keep_part(args, finish, m, place, inside, record, v)
+        keep_part(args, finish, m, place, inside, record, v, 2)

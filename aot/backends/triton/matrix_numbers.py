@@ -1,0 +1,118 @@
+"""Numbers of small matrices in the text of kernels: real ones, or complex ones as two tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+Number = tuple[str, ...]
+"""The texts of a number's parts: one, or the real and the imaginary one. Products read names."""
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """Statements on tensors (matrices, lanes) of numbers.
+
+    Attributes:
+        line: Takes each statement.
+        shape: The text of the tensors' shape.
+        parts: Of a number: 1, or 2 for complex ones.
+        kind: The text of the elements' type.
+    """
+
+    line: Callable[[str], None]
+    shape: str
+    parts: int
+    kind: str
+
+    def named(self, name: str) -> Number:
+        """The variables of a number."""
+        return (name,) if self.parts == 1 else (f"{name}_re", f"{name}_im")
+
+    def let(self, name: str, value: Number) -> Number:
+        """Sets the variables of a number, both at once."""
+        names = self.named(name)
+        self.line(f"{', '.join(names)} = {', '.join(value)}")
+        return names
+
+    def real(self, text: str) -> Number:
+        """A number without imaginary part."""
+        return (text,) if self.parts == 1 else (text, f"tl.zeros({self.shape}, {self.kind})")
+
+    def lane(self, lane: str | int) -> str:
+        """A lane's number for all lanes `i`: a constant, or of step k; or a tensor by its name."""
+        return f"(i * 0 + {lane})" if isinstance(lane, int) or lane[0] in "k(" else lane
+
+    def from_lane(self, x: Number, lane: str | int) -> Number:
+        """What a lane has, for all lanes."""
+        return tuple(f"tl.gather({part}, {self.lane(lane)}, 1)" for part in x)
+
+    def where(self, condition: str, a: Number, b: Number) -> Number:
+        """Either number."""
+        return tuple(f"tl.where({condition}, {p}, {q})" for p, q in zip(a, b, strict=True))
+
+    def if_live(self, live: str, a: Number, b: Number) -> Number:
+        """a where `live` or there is no such condition, else b."""
+        return self.where(live, a, b) if live else a
+
+    def masked(self, condition: str, a: Number) -> Number:
+        """A number, or 0."""
+        return tuple(f"tl.where({condition}, {part}, 0)" for part in a)
+
+    def conjugate(self, a: Number) -> Number:
+        """The other sign of the imaginary part."""
+        return a if self.parts == 1 else (a[0], f"(-{a[1]})")
+
+    def product(self, a: Number, b: Number) -> Number:
+        """a b."""
+        if self.parts == 1:
+            return (f"{a[0]} * {b[0]}",)
+        return f"{a[0]} * {b[0]} - {a[1]} * {b[1]}", f"{a[0]} * {b[1]} + {a[1]} * {b[0]}"
+
+    def plus(self, x: Number, a: Number, b: Number) -> Number:
+        """x + a b."""
+        if self.parts == 1:
+            return (f"{x[0]} + {a[0]} * {b[0]}",)
+        re = f"{x[0]} + {a[0]} * {b[0]} - {a[1]} * {b[1]}"
+        return re, f"{x[1]} + {a[0]} * {b[1]} + {a[1]} * {b[0]}"
+
+    def minus(self, x: Number, a: Number, b: Number) -> Number:
+        """x - a b."""
+        if self.parts == 1:
+            return (f"{x[0]} - {a[0]} * {b[0]}",)
+        re = f"{x[0]} - {a[0]} * {b[0]} + {a[1]} * {b[1]}"
+        return re, f"{x[1]} - {a[0]} * {b[1]} - {a[1]} * {b[0]}"
+
+    def over_real(self, a: Number, b: str) -> Number:
+        """a / b of a real b."""
+        return tuple(f"exact_quotient({part}, {b})" for part in a)
+
+    def times_real(self, a: Number, b: str) -> Number:
+        """a b of a real b."""
+        return tuple(f"{part} * {b}" for part in a)
+
+    def over(self, name: str, a: Number, b: Number) -> Number:
+        """Sets a number to a / b."""
+        if self.parts == 1:
+            return self.let(name, self.over_real(a, b[0]))
+        names = self.named(name)
+        self.line(f"{', '.join(names)} = complex_quotient({', '.join((*a, *b))})")
+        return names
+
+    def rough(self, a: Number) -> str:
+        """A size of a: the sum of its parts' sizes."""
+        return " + ".join(f"tl.abs({part})" for part in a)
+
+    def square(self, a: Number) -> str:
+        """The square of a's absolute value."""
+        return " + ".join(f"{part} * {part}" for part in a)
+
+    def is_zero(self, a: Number) -> str:
+        """Whether a is 0."""
+        return " & ".join(f"({part} == 0)" for part in a)
+
+    def sum(self, name: str, terms: Sequence[tuple[Number, Number]]) -> Number:
+        """Sets a number to the sum of products, in their order."""
+        for k, (a, b) in enumerate(terms):
+            self.let(name, self.plus(self.named(name), a, b) if k else self.product(a, b))
+        return self.named(name)

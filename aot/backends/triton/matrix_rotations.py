@@ -1,0 +1,234 @@
+"""Eigenvalues and singular values of small matrices: columns lie across lanes, and are turned.
+
+One-sided Jacobi: in round r of a sweep lanes i and i ^ r make a pair, whose columns are made
+orthogonal, so that all pairs of a round turn at once, and rounds 1 to lanes - 1 meet every pair.
+A column is in one lane, so that products of columns need nothing of other lanes but the partner's.
+(Brent and Luk, The solution of singular-value and symmetric eigenvalue problems on multiprocessor
+arrays, SIAM J. Sci. Stat. Comput. 1985.) Symmetric matrices are made positive definite by a shift,
+and it is their Cholesky factor whose columns turn: these become the eigenvectors, so that
+no rotation is kept. (Veselic and Hari, A note on a one-sided Jacobi algorithm, Numer. Math. 1989.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from aot.backends.triton.matrix_columns import Columns, Lane
+from aot.backends.triton.matrix_numbers import Number
+
+SWEEPS = 40
+"""At most."""
+
+
+def _inside(c: Columns, depth: int = 1) -> Columns:
+    """The same statements, in a loop."""
+    line: Callable[[str], None] = c.line
+    return replace(c, line=lambda text: line("    " * depth + text))
+
+
+def _rows(c: Columns, name: str) -> list[Number]:
+    """Each lane's column."""
+    return [c.numbers.named(f"{name}{k}") for k in range(c.rows)]
+
+
+def _scale(c: Columns, which: str) -> None:
+    """Loads columns w0, w1, ...; sizes of tiny and huge ones have squares then."""
+    z, line = c.numbers, c.line
+    c.load("a", "w", c.words, c.rows, which=which, across=True)
+    line(f"finite = tl.full({c.shape}, 1, tl.int32)")
+    line(f"most = tl.zeros({c.shape}, {c.kind})")
+    for x in _rows(c, "w"):
+        line(f"size = {z.rough(x)}")
+        line("finite = tl.where(size < float('inf'), finite, 0)")
+        line("most = tl.where(size > most, size, most)")
+    line("finite = lanes_least(finite)")
+    line("most = lanes_most(most)")
+    line("scale = tl.where((most > 0) & (finite != 0), most, 1)")
+    for k, x in enumerate(_rows(c, "w")):
+        z.let(f"w{k}", z.over_real(z.masked("finite != 0", x), "scale"))
+
+
+def _squares(c: Columns, name: str) -> None:
+    """The square of each column's length."""
+    z, rows = c.numbers, _rows(c, "w")
+    for k, x in enumerate(rows):
+        c.line(f"{name} = {z.square(x)}" if k == 0 else f"{name} = {name} + {z.square(x)}")
+
+
+def _rotate(c: Columns, vectors: bool) -> None:
+    """Makes columns w orthogonal; `vectors`: and turns v along."""
+    line = c.line
+    line("sweep = 0")
+    line("going = 1")
+    line(f"while (sweep < {SWEEPS}) & (going > 0):")
+    line(f"    turned = tl.zeros({c.shape}, tl.int32)")
+    line(f"    for r in range(1, {c.lanes}):")
+    _round(_inside(c, 2), vectors)
+    line("    going = tl.max(tl.max(turned, 1), 0)")
+    line("    sweep += 1")
+
+
+def _round(c: Columns, vectors: bool) -> None:
+    z, line = c.numbers, c.line
+    line("beside = i ^ r")
+    line("first = tl.minimum(i, beside)")
+    for k, x in enumerate(_rows(c, "w")):
+        z.let(f"p{k}", z.from_lane(x, "beside"))
+    _squares(c, "own")
+    line("other = tl.gather(own, beside, 1)")
+    terms = [(z.conjugate(x), p) for x, p in zip(_rows(c, "w"), _rows(c, "p"), strict=True)]
+    # Sums of products round as their order says, so one of the two lanes speaks for both.
+    z.let("between", z.from_lane(z.sum("between", terms), "first"))
+    if c.parts == 2:
+        line("between_im = tl.where(i > beside, -between_im, between_im)")
+        line("size = complex_size(between_re, between_im)")
+    else:
+        line("size = tl.abs(between)")
+    # What sums of so many products are wrong by anyway.
+    least = c.rounding / 2 * max(c.rows, 4) ** 0.5
+    line(f"turns = size > {least} * (exact_root(own) * exact_root(other))")
+    line("turned |= turns.to(tl.int32)")
+    # c is 1 - less: a cosine that is rounded makes all columns longer, or shorter, with each turn.
+    line(f"cosine, sine = rotation(own, other, {'size' if c.parts == 2 else 'between'}, r, turns)")
+    line("less = exact_quotient(sine * sine, cosine + 1)")
+    s: Number = ("sine",)
+    if c.parts == 2:
+        line("sine = exact_quotient(sine, tl.where(turns, size, 1))")
+        s = z.let("turning", ("sine * between_re", "-sine * between_im"))
+    for k in range(c.rows):
+        _turn(c, f"w{k}", z.named(f"p{k}"), s)
+    if vectors:
+        for k in range(c.columns):
+            _turn(c, f"v{k}", z.let("p", z.from_lane(z.named(f"v{k}"), "beside")), s)
+
+
+def _turn(c: Columns, name: str, p: Number, s: Number) -> None:
+    z = c.numbers
+    rest = z.let("rest", tuple(f"{x} - less * {x}" for x in z.named(name)))
+    z.let(name, z.minus(rest, s, p))
+
+
+def eigh(c: Columns) -> None:
+    """Eigenvalues of Hermitian matrices' lower triangles, and vectors but for "values"."""
+    z, line, n = c.numbers, c.line, c.columns
+    _scale(c, "MIRRORED")
+    _shift(c)
+    _factor(c)
+    _rotate(c, vectors=False)
+    _squares(c, "own")
+    line("values = own - shift")
+    line(f"rank = lanes_before(values, {n}, False)")
+    line("wrong = finite == 0")
+    line("shown = tl.where(wrong, float('nan'), values * scale)")
+    line("row = rank[:, :, None]")
+    line(f"keep_part(args, finish, m, row, row < {n}, record, shown[:, :, None], 0)")
+    if "values" in c.options:
+        return
+    line("length = exact_root(own)")
+    line("length = tl.where(length == 0, 1, length)")
+    for k, x in enumerate(_rows(c, "w")):
+        value = z.over_real(x, "length")
+        z.let(f"w{k}", z.where("wrong", tuple("float('nan')" for _ in x), value))
+    line(f"column = tl.arange(0, {c.words})[None, None, :]")
+    for side in range(c.parts):
+        line(
+            f"keep_part(args, finish, m, {n + side * n * n} + column * {n} + row, "
+            f"(row < {n}) & (column < {n}), record, {c.tile('w', c.words, side)}, {1 + side}, "
+            f"{1 + side not in c.turned})"
+        )
+
+
+def _shift(c: Columns) -> None:
+    """Adds `shift` to the diagonal: by Gershgorin's bound, all eigenvalues are positive then."""
+    z, line, n = c.numbers, c.line, c.columns
+    line(f"shift = tl.zeros({c.shape}, {c.kind})")
+    for k, x in enumerate(_rows(c, "w")):
+        size = z.rough(x) if c.parts == 1 else f"complex_size({x[0]}, {x[1]})"
+        line(f"shift += tl.where(i == {k}, -{x[0]}, {size})")
+    line(f"shift = tl.maximum(lanes_most(tl.where(i < {n}, shift, 0)), 0) + {4 * n * c.rounding}")
+    for k, x in enumerate(_rows(c, "w")):
+        line(f"{x[0]} = {x[0]} + tl.where(i == {k}, shift, 0)")
+
+
+def _factor(c: Columns) -> None:
+    """Cholesky's factor, a column a lane; what rounding leaves of a pivot is no less than tiny."""
+    z, line, n = c.numbers, c.line, c.columns
+    line(f"inverse = tl.zeros({c.shape}, {c.kind})")
+    c.walk("w", n, n, _take_root)
+    for k in range(n):
+        line(f"below = tl.where(i <= {k}, inverse, 0)")
+        own = z.named(f"w{k}")
+        if c.parts == 2:
+            line(f"{own[1]} = tl.where(i == {k}, 0, {own[1]})")
+        z.let(f"w{k}", z.times_real(own, "below"))
+
+
+def _take_root(c: Columns, k: Lane, names: list[str], live: list[str]) -> None:
+    z, line, own = c.numbers, c.line, c.numbers.named(names[0])
+    line(f"pivot = tl.maximum({z.from_lane(own, k)[0]}, {c.rounding**2})")
+    line("root = exact_quotient(pivot * 0 + 1, exact_root(pivot))")
+    line(f"inverse = tl.where(i == {k}, root, inverse)")
+    factor = z.let("factor", z.over_real(z.masked(f"i > {k}", own), "pivot"))
+    for name, alive in zip(names[1:], live[1:], strict=True):
+        row = z.let("row", z.from_lane(z.named(name), k))
+        z.let(name, z.if_live(alive, z.minus(z.named(name), row, factor), z.named(name)))
+
+
+def svd(c: Columns) -> None:
+    """Singular values of matrices, and U^T and V^H but for "values"."""
+    z, line, (m, n) = c.numbers, c.line, (c.rows, c.columns)
+    vectors = "values" not in c.options
+    _scale(c, "ALL")
+    if vectors:
+        for k in range(n):
+            z.let(f"v{k}", z.real(f"tl.where(i == {k}, 1.0, 0.0).to({c.kind})"))
+    _rotate(c, vectors)
+    _squares(c, "own")
+    line("length = exact_root(own)")
+    line(f"rank = lanes_before(length, {n}, True)")
+    line("wrong = finite == 0")
+    line("shown = tl.where(wrong, float('nan'), length * scale)")
+    line("row = rank[:, :, None]")
+    line(f"keep_part(args, finish, m, row, row < {n}, record, shown[:, :, None], 0)")
+    if not vectors:
+        return
+    line("longest = lanes_most(length)")
+    line(f"missing = (length <= {c.rounding**2} * longest) & (i < {n}) & (finite != 0)")
+    line("length = tl.where(length == 0, 1, length)")
+    for k, x in enumerate(_rows(c, "w")):
+        z.let(f"w{k}", z.over_real(x, "length"))
+    tiles = [c.tile("w", c.words, side) for side in range(c.parts)]
+    line(f"u = {tiles[0]}")
+    if c.parts == 1:
+        line(f"u = completed_rows(u, missing, {m})")
+    else:
+        line(f"u_im = {tiles[1]}")
+        line(f"u, u_im = completed_complex_rows(u, u_im, missing, {m})")
+    _keep_side(c, ("u", "u_im"), (n, n, m), 1, c.words)
+    for k in range(n):
+        z.let(f"v{k}", z.conjugate(z.named(f"v{k}")))
+    for k in range(n, c.lanes):
+        z.let(f"v{k}", z.real(f"tl.zeros({c.shape}, {c.kind})"))
+    sides = [c.tile("v", c.lanes, side) for side in range(c.parts)]
+    _keep_side(c, sides, (n + c.parts * n * m, n, n), 1 + c.parts, c.lanes)
+
+
+def _keep_side(
+    c: Columns,
+    tiles: list[str] | tuple[str, ...],
+    sizes: tuple[int, int, int],
+    part: int,
+    words: int,
+) -> None:
+    """Stores rows of vectors by rank; `sizes`: where the first part begins, rows and columns."""
+    first, rows, columns = sizes
+    c.line(f"column = tl.arange(0, {words})[None, None, :]")
+    for side in range(c.parts):
+        there = first + side * rows * columns
+        c.line(f"shown = tl.where(wrong[:, :, None], float('nan'), {tiles[side]})")
+        c.line(
+            f"keep_part(args, finish, m, {there} + row * {columns} + column, "
+            f"(row < {rows}) & (column < {columns}), record, shown, {part + side}, "
+            f"{part + side in c.turned})"
+        )
