@@ -1,4 +1,4 @@
-"""Convolutions as implicit matrix products, and directly where groups are tiny.
+"""Convolutions as implicit matrix products; by threads where outputs are few, or groups tiny.
 
 Rows of the product are output positions of all images, columns the output channels of one group,
 and the depth is every pair of tap and input channel. The functions are those of `device/conv.py`.
@@ -38,11 +38,11 @@ _FEW = Narrow(
     few=VECTOR,
     few_outputs=16,
     group_outputs=6,
-    vector=VECTOR,
-    vector_outputs=0,
+    multiple=VECTOR,
+    multiple_outputs=0,
 )
 NARROW = {
-    "float32": replace(_FEW, outputs=32, few=2 * VECTOR, group_outputs=8, vector_outputs=4),
+    "float32": replace(_FEW, outputs=32, few=2 * VECTOR, group_outputs=8, multiple_outputs=4),
     "float16": _FEW,
     "bfloat16": _FEW,
 }

@@ -65,7 +65,7 @@ class Narrow:
             with operands whose places are neighbours.
         few, few_outputs: Inputs of such a group, if fewer, and its outputs.
         group_outputs: Outputs of a group of any more inputs.
-        vector, vector_outputs: The same where its inputs are whole vectors of so many elements.
+        multiple, multiple_outputs: The same where its inputs are a multiple of so many.
     """
 
     inputs: int = 0
@@ -75,8 +75,8 @@ class Narrow:
     few: int = 0
     few_outputs: int = 0
     group_outputs: int = 0
-    vector: int = 1
-    vector_outputs: int = 0
+    multiple: int = 1
+    multiple_outputs: int = 0
 
 
 @dataclass(frozen=True)
@@ -146,7 +146,7 @@ class Conv(TemplateCall):
 
     def _is_narrow_group(self, narrow: Narrow, inputs: int, outputs: int) -> bool:
         own, rest = divmod(outputs, self.groups)
-        most = narrow.group_outputs if inputs % narrow.vector else narrow.vector_outputs
+        most = narrow.group_outputs if inputs % narrow.multiple else narrow.multiple_outputs
         most = narrow.few_outputs if inputs < narrow.few else most
         fits = own <= most and inputs * own >= narrow.products
         return fits and rest == 0 and not self.is_partial
