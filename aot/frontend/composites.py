@@ -249,7 +249,7 @@ def cholesky(a: Tensor, upper: bool = False) -> Tensor:
 
 
 def lstsq(a: Tensor, b: Tensor, rcond: float | None = None, *, driver: str | None = None) -> Any:
-    """As torch.linalg.lstsq: by QR where matrices are large, else by singular values.
+    """As torch.linalg.lstsq: by QR, but for small wide matrices by singular values.
 
     Residuals that eager gives only where no matrix lacks in rank are not ours to give.
     """
@@ -259,7 +259,7 @@ def lstsq(a: Tensor, b: Tensor, rcond: float | None = None, *, driver: str | Non
     single = b.dim() == 1 or (b.dim() == a.dim() - 1 and b.shape == a.shape[:-1])
     wanted = b.unsqueeze(-1) if single else b
     values = none = torch.empty(0, dtype=a.real.dtype, device=a.device)
-    if rcond is None and driver in (None, "gels", "gelsy") and _has_large_systems(a, wanted):
+    if rcond is None and driver in (None, "gels", "gelsy") and _has_plain_systems(a, wanted):
         solution, ranks = torch.ops.aot.lstsq.default(a, wanted)
     else:
         u, values, vh = torch.linalg.svd(a, full_matrices=False)
@@ -282,11 +282,14 @@ _LARGE = 64
 """Sizes beyond which matrices are no longer computed side by side on any device."""
 
 
-def _has_large_systems(a: Tensor, b: Tensor) -> bool:
-    """Whether both of a matrix' sizes are large, and nobody asks for derivatives."""
+def _has_plain_systems(a: Tensor, b: Tensor) -> bool:
+    """Whether sizes are known, wide matrices large, and nobody asks for derivatives."""
     sizes: Sequence[Any] = a.shape[-2:]
-    large = all(isinstance(size, int) and size > _LARGE for size in sizes)
-    return large and a.shape[:-2] == b.shape[:-2] and not (a.requires_grad or b.requires_grad)
+    if not all(isinstance(size, int) for size in sizes):
+        return False
+    m, n = sizes
+    fits = 0 < n <= m or min(m, n) > _LARGE
+    return fits and a.shape[:-2] == b.shape[:-2] and not (a.requires_grad or b.requires_grad)
 
 
 def _solved(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
