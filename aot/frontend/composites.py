@@ -249,7 +249,7 @@ def cholesky(a: Tensor, upper: bool = False) -> Tensor:
 
 
 def lstsq(a: Tensor, b: Tensor, rcond: float | None = None, *, driver: str | None = None) -> Any:
-    """As torch.linalg.lstsq: by QR where some device has a routine for it, else by singular values.
+    """As torch.linalg.lstsq: by QR, but for small wide matrices by singular values.
 
     Residuals that eager gives only where no matrix lacks in rank are not ours to give.
     """
@@ -259,7 +259,7 @@ def lstsq(a: Tensor, b: Tensor, rcond: float | None = None, *, driver: str | Non
     single = b.dim() == 1 or (b.dim() == a.dim() - 1 and b.shape == a.shape[:-1])
     wanted = b.unsqueeze(-1) if single else b
     values = none = torch.empty(0, dtype=a.real.dtype, device=a.device)
-    if rcond is None and driver in (None, "gels", "gelsy") and _has_systems(a, wanted):
+    if rcond is None and driver in (None, "gels", "gelsy") and _has_plain_systems(a, wanted):
         solution, ranks = torch.ops.aot.lstsq.default(a, wanted)
     else:
         u, values, vh = torch.linalg.svd(a, full_matrices=False)
@@ -282,19 +282,14 @@ _LARGE = 64
 """Sizes beyond which matrices are no longer computed side by side on any device."""
 
 
-_SMALL = 32
-"""Sizes up to which all devices have that routine, of matrices with no fewer rows than columns."""
-
-
-def _has_systems(a: Tensor, b: Tensor) -> bool:
-    """Whether matrices are large, or small and tall, and nobody asks for derivatives."""
-    sizes: Sequence[Any] = (*a.shape[-2:], b.shape[-1])
+def _has_plain_systems(a: Tensor, b: Tensor) -> bool:
+    """Whether sizes are known, wide matrices large, and nobody asks for derivatives."""
+    sizes: Sequence[Any] = a.shape[-2:]
     if not all(isinstance(size, int) for size in sizes):
         return False
-    large = min(sizes[:2]) > _LARGE
-    small = 0 < sizes[1] <= sizes[0] and 0 < max(sizes) <= _SMALL
-    same = a.shape[:-2] == b.shape[:-2]
-    return (large or small) and same and not (a.requires_grad or b.requires_grad)
+    m, n = sizes
+    fits = 0 < n <= m or min(m, n) > _LARGE
+    return fits and a.shape[:-2] == b.shape[:-2] and not (a.requires_grad or b.requires_grad)
 
 
 def _solved(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:

@@ -77,11 +77,13 @@ class Workspace:
             None where small ones are computed alone, too.
         single: Matrices (rows, columns) of an element of the batch that is computed alone.
         words: Numbers of 32 bits that it needs there.
+        falls_back: Whether one of several side by side may have to be computed alone.
     """
 
     lanes: Callable[[Sizes], Expr] | None
     single: Callable[[Sizes], MatrixSizes]
     words: Callable[[Sizes], Expr]
+    falls_back: bool = False
 
 
 @dataclass(frozen=True)
@@ -160,7 +162,10 @@ def _least_squares(parts: int) -> Workspace:
         turning, product = _turning(parts, longer, wider), (integer(2 * _DEPTH), n)
         return *_times(parts, *matrices), *turning, product
 
-    return _single(single)
+    def lanes(s: Sizes) -> Expr:
+        return s.m * s.n + s.m * s.r + 3 * s.n + 1
+
+    return Workspace(lanes, single, _nothing, falls_back=True)
 
 
 def _turned_back(parts: int, width: Expr, vectors: Expr) -> MatrixSizes:
@@ -318,8 +323,8 @@ _GENERAL: Mapping[tuple[str, str], RoutineKernel] = {
     ("linalg", "complex_squared"): _alone_routine(
         "ComplexSquared", "squared", _apart(*[(_m, _n)] * 2)
     ),
-    ("linalg", "lstsq"): _alone_routine("Lstsq", "lstsq", _least_squares(1)),
-    ("linalg", "complex_lstsq"): _alone_routine("ComplexLstsq", "lstsq", _least_squares(2)),
+    ("linalg", "lstsq"): RoutineKernel("Lstsq", "aot/linalg/lstsq.h", _least_squares(1)),
+    ("linalg", "complex_lstsq"): _stacked("ComplexLstsq", "lstsq", _least_squares(2)),
     ("linalg", "eig"): _alone_routine("Eig", "eig", _eig(1, vectors=True)),
     ("linalg", "eigvals"): _alone_routine("Eig", "eig", _eig(1, vectors=False), "values"),
     ("linalg", "complex_eig"): _alone_routine("ComplexEig", "complex_eig", _eig(2, vectors=True)),
@@ -527,8 +532,11 @@ def scratch_bytes(call: LibraryCall, routine: RoutineKernel, itemsize: int) -> E
         return _alone(call, workspace, sizes, itemsize)
     if all(is_int(s) for s in everything):
         small = max(int(s) for s in everything) <= SMALL
-        made = _side_by_side if small else _alone
-        return made(call, workspace, sizes, itemsize)
+        alone = _alone(call, workspace, sizes, itemsize)
+        if not small:
+            return alone
+        apart = _side_by_side(call, workspace, sizes, itemsize)
+        return (apart + alone).expand() if workspace.falls_back else apart
     parts = 1 if call.a_im is None and not routine.is_stacked else 2
     m, n, r = (Minimum(s, integer(SMALL)) for s in everything)
     few = Sizes(parts * m, n, r)

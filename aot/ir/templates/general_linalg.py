@@ -426,7 +426,14 @@ def _spectra() -> Sequence[LibraryRoutine]:
 
 def _systems_and_powers() -> Sequence[LibraryRoutine]:
     return (
-        _row("lstsq", _lstsq_parts, _lstsq, partial(_flops, 3), roles=_SIDES),
+        _row(
+            "lstsq",
+            _lstsq_parts,
+            _lstsq,
+            partial(_flops, 3),
+            roles=_SIDES,
+            instead=real_forms.least_squares,
+        ),
         _row(
             "complex_lstsq",
             _complex_lstsq_parts,

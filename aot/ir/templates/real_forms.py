@@ -14,8 +14,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+from aot.ir.dtypes import FLOAT64
 from aot.ir.nests import Axis, LoopNest, Store, View
-from aot.ir.scalar import Node, binary, cast, const, index_value, reduce_, unary, where
+from aot.ir.scalar import Node, binary, cast, const, index_value, load, reduce_, unary, where
 from aot.ir.templates.base import LoopOp
 from aot.ir.templates.builder import NestBuilder
 from aot.ir.templates.library import LibraryCall, LibraryRoutine, Sizes
@@ -247,6 +248,45 @@ def determinant(call: LibraryCall, builder: NestBuilder) -> list[LoopOp]:
     place = call.output.axes[1].symbol
     after = where(_eq(place, integer(1)), found[1], found[2])
     return form.done(where(_eq(place, integer(0)), found[0], after), (Axis(k, n),))
+
+
+def least_squares(call: LibraryCall, builder: NestBuilder) -> list[LoopOp]:
+    """By singular values, of no fewer rows than columns.
+
+    Those count that are more than a rounding, times the rows, times the greatest.
+    """
+    form, (m, n, r) = _Form(call, builder), (call.sizes.m, call.sizes.n, call.sizes.r)
+    batch, _, column = call.a.axes
+    records, sizes = form.called(ROUTINES["svd"], call.a)
+    names = ("values", "ut", "vt")
+    values, left, right = (ROUTINES["svd"].place(name, sizes)[0] for name in names)
+    k, i = var("value"), var("element")
+    least = (2.0**-52 if form.dtype == FLOAT64 else 2.0**-23) * int(m)
+    greatest = form.read(records, values)
+
+    def counts(which: Expr) -> Node:
+        bound = binary("mul", const(least, greatest.dtype), greatest)
+        return binary("lt", bound, form.read(records, values + which))
+
+    assert call.b is not None
+    sides = (batch, Axis(k, sizes.n), Axis(column.symbol, r))
+    point = tuple(axis.symbol for axis in sides)
+    temp = builder.temp(f"{call.name}_sides", form.dtype, tuple(axis.extent for axis in sides))
+    term = binary(
+        "mul",
+        form.read(records, left + k * m + i),
+        form.element(call.b, i, column.symbol, batch.symbol),
+    )
+    share = binary("div", reduce_("sum", term), form.read(records, values + k))
+    value = where(counts(k), share, const(0.0, share.dtype))
+    store = Store(temp, point, cast(value, form.dtype))
+    form.ops.append(LoopNest(temp, sides, (Axis(i, m),), (store,), call.origin))
+    place = call.output.axes[1].symbol
+    at, row = (batch.symbol, k, Modulo(place, r)), Modulo(FloorDiv(place, r), n)  # of the rank: any
+    own = load(temp, form.dtype, at)
+    x = reduce_("sum", binary("mul", form.read(records, right + k * n + row), own))
+    rank = reduce_("sum", cast(counts(k), form.dtype))
+    return form.done(where(_lt(place, n * r), x, rank), (Axis(k, sizes.n),))
 
 
 def singular_values(call: LibraryCall, builder: NestBuilder) -> list[LoopOp]:

@@ -25,6 +25,9 @@ B = torch.randn(3, 4, 2, dtype=torch.complex128)
 DEFINITE = A @ A.mH + 4 * torch.eye(4, dtype=torch.complex128)
 LARGE = torch.randn(2, 19, 17, dtype=torch.complex128)
 HUGE = torch.randn(2, 65, 65, dtype=torch.complex128) / torch.tensor([4, 40])[:, None, None]
+LOW = torch.randn(2, 9, 5, dtype=torch.float64)
+LOW[1] = LOW[1, :, :2] @ LOW[0, :2]
+RIGHT = torch.randn(2, 9, 3, dtype=torch.float64)
 UPPER = A.triu() + 4 * torch.eye(4, dtype=torch.complex128)
 
 
@@ -43,6 +46,8 @@ UPPER = A.triu() + 4 * torch.eye(4, dtype=torch.complex128)
         (lambda a: torch.stack(linalg.slogdet(a)), (A.real.contiguous(),)),
         (linalg.svdvals, (LARGE,)),
         (lambda a: linalg.eigvalsh(a[:, :17]), (LARGE,)),
+        (lambda a, b: linalg.lstsq(a, b).solution, (LOW, RIGHT)),
+        (lambda a, b: linalg.lstsq(a, b).rank, (LOW, RIGHT)),
         (linalg.matrix_exp, (HUGE,)),
         (linalg.matrix_exp, (HUGE.real.contiguous(),)),
     ],

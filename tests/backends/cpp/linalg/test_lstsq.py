@@ -54,6 +54,45 @@ def test_they_are_eagers(tmp_path: Path, dtype: torch.dtype) -> None:
             assert made[k + 1].tolist() == [70, 20, 0, 70, 20]
 
 
+SMALL_BOUND = {
+    torch.float32: 3e-3,
+    torch.float64: 1e-11,
+    torch.complex64: 3e-3,
+    torch.complex128: 1e-11,
+}
+
+
+@pytest.mark.parametrize("dtype", SMALL_BOUND, ids=str)
+@pytest.mark.parametrize("size", [(17, 9), (33, 32), (3, 1), (5, 8), (40, 20)])
+def test_small_ones_are_side_by_side_whatever_their_ranks(
+    tmp_path: Path, dtype: torch.dtype, size: tuple[int, int]
+) -> None:
+    (m, n), many = size, 21  # no multiple of lanes
+    generator = torch.Generator().manual_seed(seeded(m + n))
+    wide = torch.complex128 if dtype.is_complex else torch.float64
+    a = torch.randn((many, m, n), generator=generator, dtype=wide)
+    a[..., range(min(m, n)), range(min(m, n))] += 5
+    a[1] = 0
+    a[2] *= 1e15
+    a[3] = a[3, :, :1] @ a[4, :1]
+    b = torch.randn((many, m, 3), generator=generator, dtype=wide)
+    inputs = a.to(dtype), b.to(dtype)
+    levels = (LOWEST, OWN) if m == 17 else (OWN,)
+
+    def function(a: torch.Tensor, b: torch.Tensor) -> Any:
+        found = linalg.lstsq(a, b)
+        return found.solution, found.rank
+
+    path = tmp_path / "m.pkg"
+    aot.package(Calls(function), inputs, path=path, golden=False, targets=[target_of(*levels)])
+    wanted = [x.numpy() for x in function(*inputs)]
+    unit = np.abs(wanted[0]).max((-2, -1), initial=1e-30)[:, None, None]
+    for isa in levels:
+        made = [np.asarray(x) for x in aot_runtime.load(path, isa=isa)(*inputs)]
+        assert np.abs((made[0] - wanted[0]) / unit).max() <= SMALL_BOUND[dtype]
+        np.testing.assert_array_equal(made[1], wanted[1])
+
+
 def _estimated_rank(a: torch.Tensor) -> int:
     """By gelsy's rule, in float64: columns exchanged, and the first block of R whose condition is
     estimated (Bischof 1990) at more than 1 / rcond."""

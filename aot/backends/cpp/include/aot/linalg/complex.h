@@ -92,10 +92,18 @@ AOT_INLINE void rotate(Parts<T> x, Parts<T> y, int64_t n, T c, Complex<T> s) {
 // The sum of products, of conjugates of x or of x itself.
 template <bool CONJUGATE, class T>
 AOT_INLINE Complex<T> dot(Parts<T> x, Parts<T> y, int64_t n) {
-  const T same = dot(x.re, y.re, n), crossed = dot(x.im, y.im, n);
-  const T one = dot(x.re, y.im, n), other = dot(x.im, y.re, n);
-  if constexpr (CONJUGATE) return {same + crossed, one - other};
-  return {same - crossed, one + other};
+  using V = Vec<T, native_lanes<T>()>;
+  V same(T(0)), crossed(T(0)), one(T(0)), other(T(0));
+  by_vectors<T>(n, [&](int64_t j, auto part) {
+    const V p = part.get(x.re + j), q = part.get(x.im + j);
+    const V u = part.get(y.re + j), v = part.get(y.im + j);
+    same = fma(p, u, same);
+    crossed = fma(q, v, crossed);
+    one = fma(p, v, one);
+    other = fma(q, u, other);
+  });
+  if constexpr (CONJUGATE) return {reduce_sum(same + crossed), reduce_sum(one - other)};
+  return {reduce_sum(same - crossed), reduce_sum(one + other)};
 }
 template <bool CONJUGATE, class T>
 AOT_INLINE T dot(T* x, T* y, int64_t n) {

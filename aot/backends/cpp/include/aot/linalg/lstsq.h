@@ -1,11 +1,12 @@
 // The X of least norm that makes A X - B least, and A's rank, of one large matrix: QR with columns
 // exchanged, as many of R's rows as an estimate of their condition says, and QR of these, turned,
 // where they are fewer than columns (LAPACK's gelsy; Quintana-Orti, Sun, Bischof 1998; Bischof
-// 1990).
+// 1990). Small ones with as many rows as columns side by side, where their rank is whole.
 #ifndef AOT_LINALG_LSTSQ_H_
 #define AOT_LINALG_LSTSQ_H_
 
-#include "aot/linalg/large_qr.h"
+#include "aot/linalg/eigh_lanes.h"
+#include "aot/linalg/qr.h"
 #include "aot/linalg/reduce_rows.h"
 #include "aot/linalg/triangular.h"
 
@@ -147,7 +148,7 @@ struct ExtremeValue {
   template <class Line>
   T next(Line w, N own, int64_t rows, N& s, N& c) const {
     N p = dot<true>(w, x.line(0, 0), rows), q = conjugate(own);
-    const T unit = maximum(size, maximum(modulus(p), modulus(q)));
+    const T unit = maximum(size, maximum(rough_size(p), rough_size(q)));
     s = Real<N>::number(1);
     c = Real<N>::number(0);
     if (!(unit > T(0))) return unit;
@@ -269,8 +270,159 @@ struct LeastSquares {
   }
 };
 
+// Of matrices side by side, of at least as many rows as columns: A P = Q R, R in a's place, Q^H c
+// in c's. `order` says which column each was.
+template <class M>
+struct PivotedLanes {
+  using T = typename M::Element;
+  using V = Lanes<T>;
+  M a, c;
+  int64_t m;
+  LaneRow<T> order, length, before;  // `length` as in PivotedQr
+
+  V length_of_rest(int64_t j, int64_t from) const {
+    V sum(T(0));
+    for (int64_t i = from; i < m; ++i) sum = more_square(a.get(i, j), sum);
+    return sqrt(sum);
+  }
+
+  void reduce() const {
+    const int64_t n = a.columns;
+    for (int64_t j = 0; j < n; ++j) {
+      order.set(j, V(T(j)));
+      length.set(j, length_of_rest(j, 0));
+      before.set(j, length.get(j));
+    }
+    for (int64_t k = 0; k < n; ++k) {
+      exchange(k);
+      const auto by = conjugate(reflect_column(a, k, m));
+      turn_lanes(a, k, m, by, a, k + 1);
+      turn_lanes(a, k, m, by, c, 0);
+      for (int64_t j = k + 1; j < n; ++j) shorten(k, j);
+    }
+  }
+
+  // The longest of what is left comes to place k, lane by lane.
+  void exchange(int64_t k) const {
+    V most = length.get(k), place = V(T(k));
+    for (int64_t j = k + 1; j < a.columns; ++j) {
+      const auto longer = length.get(j) > most;
+      most = select(longer, length.get(j), most);
+      place = select(longer, V(T(j)), place);
+    }
+    for (int64_t l = 0; l < kLanes<T>; ++l) {
+      const int64_t other = int64_t(place[l]);
+      if (other == k) continue;
+      for (int p = 0; p < M::kParts; ++p) {
+        for (int64_t i = 0; i < m; ++i) {
+          swap(a.part(p).place(i, k)[l], a.part(p).place(i, other)[l]);
+        }
+      }
+      const int64_t x = k * kLanes<T> + l, y = other * kLanes<T> + l;
+      swap(order.at[x], order.at[y]);
+      swap(length.at[x], length.at[y]);
+      swap(before.at[x], before.at[y]);
+    }
+  }
+  static AOT_INLINE void swap(T& x, T& y) {
+    const T held = x;
+    x = y;
+    y = held;
+  }
+
+  // Column j without the number that went to R in row k.
+  void shorten(int64_t k, int64_t j) const {
+    const V one(T(1)), zero(T(0)), now = length.get(j), first = before.get(j);
+    const auto some = now > zero;
+    const auto own = a.get(k, j);
+    const V square = more_square(own / select(some, now, one), zero);
+    const V left = maximum(zero, one - square), ratio = now / select(some, first, one);
+    const auto lost = some & ~(left * ratio * ratio > V(sqrt(rounding<T>())));
+    length.set(j, now * sqrt(left));
+    if (!any(lost)) return;
+    length.set(j, length_of_rest(j, k + 1));
+    before.set(j, length.get(j));
+  }
+};
+
+// What both kinds of numbers share: Whole is a matrix alone.
+template <class Own, class Whole>
+struct SmallLstsq : Finished {
+  using T = typename Whole::Element;
+
+  template <class Args>
+  static void lanes(const Args& p, int64_t first, int64_t lanes, T* record, Room room) {
+    constexpr int64_t kLane = kLanes<T>;
+    const int64_t m = p.rows(), n = p.n, r = p.r;
+    if (m < n) {
+      for (int64_t l = 0; l < kLane; ++l) alone(p, first + min64(l, lanes - 1), l, record, room);
+      return;
+    }
+    const auto take = [&](int64_t count) { return room.take<T>(count * kLane); };
+    const auto a = p.side(take(p.kParts * m * n), m, n), c = p.side(take(p.kParts * m * r), m, r);
+    const LaneRow<T> order{take(n)}, length{take(n)}, before{take(n)}, unit{take(1)};
+    gather_lanes(p.operand_a(first), p.batches_a(), lanes, m, n, a);
+    gather_lanes(p.operand_b(first), p.batches_b(), lanes, m, r, c);
+    // Numbers of A as parts of the greatest, whose squares are numbers.
+    unit.set(0, in_parts(a, m));
+    PivotedLanes<typename Args::Side>{a, c, m, order, length, before}.reduce();
+    const auto x = c;
+    solve_lanes<Triangle<true, false>>(a, n, x);
+    for (int64_t l = 0; l < kLane; ++l) {
+      const int64_t rank = rank_of(a, n, l, room);
+      if (rank < n) {
+        alone(p, first + min64(l, lanes - 1), l, record, room);
+        continue;
+      }
+      for (int part = 0; part < a.kParts; ++part) {
+        for (int64_t i = 0; i < n; ++i) {
+          const int64_t to = part * n + int64_t(order.at[i * kLane + l]);
+          for (int64_t j = 0; j < r; ++j) {
+            record[(to * r + j) * kLane + l] = x.part(part).place(i, j)[l] / unit.at[l];
+          }
+        }
+      }
+      record[a.kParts * n * r * kLane + l] = T(rank);
+    }
+  }
+
+  // a's numbers as parts of the greatest, which is returned, or 1 where it is 0.
+  template <class Side>
+  static Lanes<T> in_parts(Side a, int64_t rows) {
+    Lanes<T> most(T(0));
+    for (int64_t i = 0; i < rows; ++i) {
+      for (int64_t j = 0; j < a.columns; ++j) most = maximum(most, greatest_size(a.get(i, j)));
+    }
+    most = select(most == Lanes<T>(T(0)), Lanes<T>(T(1)), most);
+    for (int64_t i = 0; i < rows; ++i) {
+      for (int64_t j = 0; j < a.columns; ++j) a.set(i, j, a.get(i, j) / most);
+    }
+    return most;
+  }
+
+  template <class Side>
+  static int64_t rank_of(Side a, int64_t n, int64_t l, Room room) {
+    const Whole own = take_dense<Whole>(n, n, room);
+    for (int part = 0; part < Whole::kParts; ++part) {
+      for (int64_t i = 0; i < n; ++i) {
+        for (int64_t j = 0; j <= i; ++j) {
+          own.part(part)[i * own.ld + j] = a.part(part).place(j, i)[l];
+        }
+      }
+    }
+    return LeastSquares<Whole>{n, n, 0}.rank_of(own, room);
+  }
+
+  template <class Args>
+  static void alone(const Args& p, int64_t matrix, int64_t l, T* record, Room room) {
+    T* const own = room.take<T>(p.record);
+    Own::one(p, matrix, own, room);
+    for (int64_t e = 0; e < p.record; ++e) record[e * kLanes<T> + l] = own[e];
+  }
+};
+
 template <class Cfg>
-struct Lstsq : Finished {
+struct Lstsq : SmallLstsq<Lstsq<Cfg>, Dense<typename Cfg::A>> {
   using T = typename Cfg::A;
   template <class Args>
   static void one(const Args& p, int64_t matrix, T* record, Room room) {
@@ -282,7 +434,7 @@ struct Lstsq : Finished {
 
 // Operands' rows are twice the matrices'.
 template <class Cfg>
-struct ComplexLstsq : Finished {
+struct ComplexLstsq : SmallLstsq<ComplexLstsq<Cfg>, ComplexDense<typename Cfg::A>> {
   using T = typename Cfg::A;
   template <class Args>
   static void one(const Args& p, int64_t matrix, T* record, Room room) {

@@ -36,29 +36,35 @@ AOT_INLINE void turn_lanes(M a, int64_t k, int64_t rows, typename M::Number by, 
   for (; j < c.columns; ++j) turn_columns<1>(a, k, rows, by, c, j);
 }
 
-// Side by side; `a` is turned in its place, taus go to the row `tau`.
+// The reflection of column k from its diagonal on, side by side: its tau.
 template <class M>
-void reflect_lanes(M a, int64_t rows, M tau) {
+typename M::Number reflect_column(M a, int64_t k, int64_t rows) {
   using N = typename M::Number;
   using T = typename M::Element;
   using V = Lanes<T>;
   const V zero(T(0)), one(T(1));
+  const N first = a.get(k, k);
+  V most = imaginary_size(first);
+  for (int64_t i = k + 1; i < rows; ++i) most = maximum(most, greatest_size(a.get(i, k)));
+  const auto still = most == zero;
+  most = select(still, one, maximum(most, greatest_size(first)));
+  V sum = zero;
+  for (int64_t i = k; i < rows; ++i) sum = more_square(a.get(i, k) / most, sum);
+  const V size = most * sqrt(sum), real = real_of(first);
+  const V beta = select(still, real, select(real >= zero, -size, size));
+  const N whole = Real<N>::number(one), distance = first - Real<N>::number(beta);
+  const N below = whole / select(still, whole, distance);
+  a.set(k, k, Real<N>::number(beta));
+  for (int64_t i = k + 1; i < rows; ++i) a.set(i, k, a.get(i, k) * below);
+  return select(still, Real<N>::number(zero), -distance / select(still, one, beta));
+}
+
+// Side by side; `a` is turned in its place, taus go to the row `tau`.
+template <class M>
+void reflect_lanes(M a, int64_t rows, M tau) {
   for (int64_t k = 0; k < min64(rows, a.columns); ++k) {
-    const N first = a.get(k, k);
-    V most = imaginary_size(first);
-    for (int64_t i = k + 1; i < rows; ++i) most = maximum(most, greatest_size(a.get(i, k)));
-    const auto still = most == zero;
-    most = select(still, one, maximum(most, greatest_size(first)));
-    V sum = zero;
-    for (int64_t i = k; i < rows; ++i) sum = more_square(a.get(i, k) / most, sum);
-    const V size = most * sqrt(sum), real = real_of(first);
-    const V beta = select(still, real, select(real >= zero, -size, size));
-    const N whole = Real<N>::number(one), distance = first - Real<N>::number(beta);
-    const N below = whole / select(still, whole, distance);
-    const N by = select(still, Real<N>::number(zero), -distance / select(still, one, beta));
+    const auto by = reflect_column(a, k, rows);
     tau.set(0, k, by);
-    a.set(k, k, Real<N>::number(beta));
-    for (int64_t i = k + 1; i < rows; ++i) a.set(i, k, a.get(i, k) * below);
     turn_lanes(a, k, rows, conjugate(by), a, k + 1);
   }
 }
