@@ -1,7 +1,7 @@
 """Dense linear algebra of complex matrices: calls of their routines, inverses and solutions.
 
-X + iY acts on pairs of parts as [[X, -Y], [Y, X]], whose singular values and eigenvalues are its
-own, each twice: those are computed so (`doubled`, `each_twice`). All else has routines of its own.
+All of it has routines of its own; what a device lacks becomes real matrices where that will do
+(`ir/templates/real_forms.py`).
 """
 
 from __future__ import annotations
@@ -23,22 +23,6 @@ from aot.symbolic import Modulo, as_expr
 Pair = tuple[Tensor, Tensor]
 
 
-def doubled(z: Pair) -> Tensor:
-    """[[X, -Y], [Y, X]]."""
-    (re, im), (m, n) = z, z[0].shape[-2:]
-    builder = re.builder
-
-    def body(at: Shape) -> Node:
-        place = (*at[:-2], Modulo(at[-2], m), Modulo(at[-1], n))
-        below = e.ge(builder.index_node(at[-2]), builder.index_node(m))
-        right = e.ge(builder.index_node(at[-1]), builder.index_node(n))
-        other = im.load(place)
-        other = e.select(right, e.neg(other), other)
-        return e.select(e.eq(below, right), re.load(place), other)
-
-    return builder.pointwise((*re.shape[:-2], 2 * m, 2 * n), re.dtype, body)
-
-
 def stacked(z: Pair) -> Tensor:
     """[X; Y]."""
     (re, im), (m, n) = z, z[0].shape[-2:]
@@ -49,12 +33,6 @@ def stacked(z: Pair) -> Tensor:
         return e.select(below, im.load(place), re.load(place))
 
     return re.builder.pointwise((*re.shape[:-2], 2 * m, n), re.dtype, body)
-
-
-def each_twice(values: Tensor) -> Tensor:
-    """Every other one of values, which are there twice."""
-    shape = (*values.shape[:-1], values.shape[-1] // 2)
-    return moved(values, shape, lambda at: (*at[:-1], 2 * at[-1]))
 
 
 def transposed(z: Pair) -> Pair:

@@ -5,17 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from aot.ir.dtypes import INT32
-from aot.ir.scalar import Node, cast, const
+from aot.ir.scalar import Node, cast
 from aot.ir.templates.general_linalg import GENERAL_ROUTINES
-from aot.ir.templates.linalg import ROUTINES
 from aot.lowering import exprs as e
 from aot.lowering.builder import Tensor
 from aot.lowering.complex_factors import completed
 from aot.lowering.complex_linalg import (
     Pair,
     adjoint,
-    doubled,
-    each_twice,
     general,
     outcomes,
     pair,
@@ -26,10 +23,6 @@ from aot.lowering.linalg import refuse_checks, zeros
 from aot.lowering.registry import Call, SeveralResults
 from aot.lowering.rows import REGISTRY
 from aot.lowering.spectral import is_wide
-from aot.symbolic import Expr, is_int
-
-_SMALL = 16
-"""Half of the size up to which backends compute real matrices side by side."""
 
 # ---- singular values ----
 
@@ -59,15 +52,7 @@ def svd(
 
 
 def _singular_values(a: Pair, wide: bool) -> Tensor:
-    if not _is_small(*a[0].shape[-2:]):
-        return general("complex_svdvals", transposed(a) if wide else a).part("values")
-    found = call_routine(ROUTINES["svdvals"], Matrices(doubled(a), turned=wide))
-    return each_twice(found.part("values"))
-
-
-def _is_small(*sizes: Expr) -> bool:
-    """Whether backends compute real matrices of twice the size side by side."""
-    return all(is_int(size) and int(size) <= _SMALL for size in sizes)
+    return general("complex_svdvals", transposed(a) if wide else a).part("values")
 
 
 # ---- eigenvalues of Hermitian matrices ----
@@ -85,31 +70,7 @@ def eigh(call: Call, a: Pair, UPLO: str = "L", compute_v: bool = True) -> Severa
 
 
 def _values(a: Pair) -> Tensor:
-    if not _is_small(a[0].shape[-1]):
-        return general("complex_eigvalsh", a).part("values")
-    found = call_routine(ROUTINES["eigvalsh"], Matrices(doubled(_hermitian(a))))
-    return each_twice(found.part("values"))
-
-
-def _hermitian(a: Pair) -> Pair:
-    """The whole of matrices of which the lower triangle counts, and the diagonal's real part."""
-    re, im = a
-    builder = re.builder
-
-    def known(x: Tensor, at: Shape) -> Node:
-        row, column = (builder.index_node(i) for i in at[-2:])
-        return e.select(e.ge(row, column), x.load(at), x.load((*at[:-2], at[-1], at[-2])))
-
-    def imaginary(at: Shape) -> Node:
-        row, column = (builder.index_node(i) for i in at[-2:])
-        value = known(im, at)
-        signed = e.select(e.gt(row, column), value, e.neg(value))
-        return e.select(e.eq(row, column), const(0.0, im.dtype), signed)
-
-    return (
-        builder.pointwise(re.shape, re.dtype, lambda at: known(re, at)),
-        builder.pointwise(im.shape, im.dtype, imaginary),
-    )
+    return general("complex_eigvalsh", a).part("values")
 
 
 # ---- eigenvalues of any matrices ----

@@ -196,17 +196,19 @@ class Columns:
 
     # ---- steps ----
 
-    def walk(self, prefixes: str, words: int, count: int, step: Step) -> None:
+    def walk(
+        self, prefixes: str, words: int, count: int, step: Step, written: int = WRITTEN
+    ) -> None:
         """step(columns, k, names, live) for k < count, of the tensors p0, ... from k on.
 
         Of large matrices several steps are a loop, each of the same text: the first tensor is
         always that of the step, the others move up, and it goes behind them. live[q]: the text of
         whether names[q] is not yet behind; "" where it never is. `prefixes`: letters, whose tensors
-        move alike; names are those of the first.
+        move alike; names are those of the first. `written`: tensors up to which there is no loop.
         """
         own, *_ = prefixes
         names = [f"{own}{j}" for j in range(words)]
-        if words * self.parts <= WRITTEN:
+        if words * self.parts <= written:
             for k in range(count):
                 step(self, k, names[k:], [""] * (words - k))
             return

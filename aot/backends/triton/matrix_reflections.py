@@ -9,6 +9,9 @@ from __future__ import annotations
 from aot.backends.triton.matrix_columns import Columns, Lane, of_letter
 from aot.backends.triton.matrix_numbers import Number
 
+WRITTEN = 8
+"""Tensors of the largest matrices whose steps are written out: they are long."""
+
 
 def _reflector(c: Columns, names: list[str], live: list[str], lane: Lane) -> None:
     """Sets h0, h1, ...: the vector, behind its 1; beta, tau and `turns`, for all lanes."""
@@ -78,7 +81,7 @@ def qr(c: Columns) -> None:
     count = min(m, n)
     c.load("a", "a", c.words, m, across=True)
     z.let("taus", z.real(f"tl.zeros({c.shape}, {c.kind})"))
-    c.walk("a", m, count, _reflect_columns)
+    c.walk("a", m, count, _reflect_columns, WRITTEN)
     _keep_across(c, "a", str(n), "0")
     for side, value in enumerate(z.named("taus")):
         first, part = c.parts * m * n + side * count, c.parts + side
@@ -135,7 +138,7 @@ def lstsq(c: Columns) -> None:
     line(f"rank = tl.zeros({c.shape}, tl.int32)")
     line(f"largest = tl.zeros({c.shape}, {c.kind})")
     line(f"pivots = tl.full({c.shape}, 1.0, {c.kind})")
-    c.walk("ax", m, n, _reduce_longest)
+    c.walk("ax", m, n, _reduce_longest, WRITTEN)
     _substitute_back(c)
     _least_norm(c)
     line(f"row = tl.reshape(tl.gather(chosen_at, i, 1), [{c.matrices}, 1, {c.lanes}])")

@@ -86,12 +86,12 @@ def _round(c: Columns, vectors: bool) -> None:
     else:
         line("size = tl.abs(between)")
     # What sums of so many products are wrong by anyway.
-    least = c.rounding / 2 * max(c.rows, 4) ** 0.5
-    line(f"turns = size > {least} * (exact_root(own) * exact_root(other))")
+    least = c.rounding**2 / 4 * max(c.rows, 4)
+    line(f"turns = size * size > {least} * (own * other)")
     line("turned |= turns.to(tl.int32)")
     # c is 1 - less: a cosine that is rounded makes all columns longer, or shorter, with each turn.
-    line(f"cosine, sine = rotation(own, other, {'size' if c.parts == 2 else 'between'}, r, turns)")
-    line("less = exact_quotient(sine * sine, cosine + 1)")
+    line(f"cosine, sine = turning(own, other, {'size' if c.parts == 2 else 'between'}, r, turns)")
+    line("less = sine * sine / (cosine + 1)")
     s: Number = ("sine",)
     if c.parts == 2:
         line("sine = exact_quotient(sine, tl.where(turns, size, 1))")
