@@ -21,8 +21,8 @@ STATEMENTS = 768
 """Updates of columns that a kernel has, about."""
 
 WRITTEN = 32
-"""Tensors of the largest matrices all of whose steps are written out: as loops they are shorter, but
-the tensors of a step have other names, so that all move."""
+"""Tensors of the largest matrices all of whose steps are written out: loops are shorter, but steps
+have the same names then, so that all tensors move."""
 
 UNROLLED = 16
 """Columns of the largest matrices that are inverted so."""
@@ -38,6 +38,8 @@ Lane = str | int
 
 Step = Callable[["Columns", Lane, list[str], list[str]], None]
 """See `Columns.walk`."""
+
+_SIZE_OF_PIVOT = "complex_size(pivot_re, pivot_im)"
 
 HEAD = "args, load_a, load_a_im, load_b, load_b_im, finish, program, right, record"
 
@@ -130,21 +132,21 @@ class Columns:
         columns: str | None = None,
         which: str = "ALL",
         across: bool = False,
-        above: int = 0,
     ) -> None:
         """Sets name0, name1, ... to columns from `start` on, or to rows where lanes are `across`.
 
-        `which`: of the elements (`TRIANGLES`). `above`: rows left out above them.
+        `which`: of the elements (`TRIANGLES`).
         """
         operand = self.operands[role]
-        total = rows + above if operand.above is None else 2 * operand.above
+        total = rows if operand.above is None else 2 * operand.above
         for part, variable in enumerate(self.numbers.named(name)):
             stacked = part == 1 and operand.above is not None
             hook = f"load_{role}" if part == 0 or stacked else f"load_{role}_im"
-            first = above + (operand.above or 0 if stacked else 0)
+            first = operand.above if stacked and operand.above is not None else 0
+            triangle = TRIANGLES.index(which)
             self.line(
                 f"{variable} = matrix_tile(args, {hook}, m, {start}, {columns or self.columns}, "
-                f"{rows}, {self.lanes}, {count}, {first}, {total}, {TRIANGLES.index(which)}, {across}, "
+                f"{rows}, {self.lanes}, {count}, {first}, {total}, {triangle}, {across}, "
                 f"{operand.turned})"
             )
             if part == 1 and which == "MIRRORED":
@@ -356,9 +358,7 @@ class Columns:
         def after(c: Columns, k: Lane) -> None:
             line, z = c.line, c.numbers
             line(f"flip = tl.where(first == {k}, 1.0, -1.0).to({self.kind})")
-            line(
-                f"size = {'tl.abs(pivot)' if self.parts == 1 else 'complex_size(pivot_re, pivot_im)'}"
-            )
+            line("size = " + (_SIZE_OF_PIVOT if self.parts == 2 else "tl.abs(pivot)"))
             z.let(
                 "turn",
                 z.times_real(z.over_real(z.named("pivot"), "tl.where(size == 0, 1, size)"), "flip"),
@@ -476,10 +476,10 @@ class Columns:
         line("order = tl.gather(order, i, 1)")
         line("row = tl.arange(0, " + f"{self.lanes})[None, :, None]")
         line(f"column = tl.reshape(order, [{self.matrices}, 1, {self.lanes}])")
+        line(f"inside = (row < {n}) & (column < {n})")
         for side in range(self.parts):
             line(
-                f"keep_part(args, finish, m, {side * n * n} + row * {n} + column, "
-                f"(row < {n}) & (column < {n}), record, {self.tile('a', self.words, side)}, {side}, "
-                f"{side in self.turned})"
+                f"keep_part(args, finish, m, {side * n * n} + row * {n} + column, inside, record, "
+                f"{self.tile('a', self.words, side)}, {side}, {side in self.turned})"
             )
         self.keep_info(self.parts * n * n, self.parts)

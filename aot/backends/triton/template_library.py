@@ -1,7 +1,8 @@
 """Calls of routines of libraries, with a fused epilogue.
 
-`device/linalg.py` and `device/orthogonal.py` have the routines. A program takes one small matrix,
-or several, in registers. Larger ones are refused.
+A program takes one small matrix, or several, in registers; larger ones are refused. Up to 32 rows
+and columns the statements are written by `matrix_columns.py` and its neighbours, else the routines
+are those of `device/linalg.py` and `device/orthogonal.py`.
 """
 
 from __future__ import annotations
