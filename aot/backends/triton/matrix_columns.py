@@ -208,8 +208,7 @@ class Columns:
         whether names[q] is not yet behind; "" where it never is. `prefixes`: letters, whose tensors
         move alike; names are those of the first. `written`: tensors up to which there is no loop.
         """
-        own, *_ = prefixes
-        names = [f"{own}{j}" for j in range(words)]
+        names = [f"{prefixes[0]}{j}" for j in range(words)]
         if words * self.parts <= written:
             for k in range(count):
                 step(self, k, names[k:], [""] * (words - k))
