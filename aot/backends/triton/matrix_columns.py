@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from aot.backends.triton.matrix_numbers import Number, Numbers
+from aot.backends.triton.matrix_numbers import LaneNumber, LaneNumbers
 from aot.backends.triton.text import joined, taken_apart
 
 LIMIT = 32
@@ -36,7 +36,7 @@ TRIANGLES = ("ALL", "LOWER", "UPPER", "MIRRORED")
 Lane = str | int
 """A lane or a step: a number, or its text."""
 
-Step = Callable[["Columns", Lane, list[str], list[str]], None]
+ColumnStep = Callable[["Columns", Lane, list[str], list[str]], None]
 """See `Columns.walk`."""
 
 _SIZE_OF_PIVOT = "complex_size(pivot_re, pivot_im)"
@@ -56,7 +56,7 @@ def of_letter(letter: str, names: list[str]) -> list[str]:
 
 
 @dataclass(frozen=True)
-class Operand:
+class MatrixOperand:
     """How an operand lies in memory.
 
     Attributes:
@@ -96,7 +96,7 @@ class Columns:
     kind: str
     parts: int
     options: frozenset[str]
-    operands: dict[str, Operand]
+    operands: dict[str, MatrixOperand]
     turned: frozenset[int]
     rounding: float
 
@@ -106,9 +106,9 @@ class Columns:
         return f"[{self.matrices}, {self.lanes}]"
 
     @cached_property
-    def numbers(self) -> Numbers:
+    def numbers(self) -> LaneNumbers:
         """Statements on numbers."""
-        return Numbers(self.line, self.shape, self.parts, self.kind)
+        return LaneNumbers(self.line, self.shape, self.parts, self.kind)
 
     def begin(self) -> None:
         """Numbers of the program's matrices, and of lanes."""
@@ -199,7 +199,7 @@ class Columns:
     # ---- steps ----
 
     def walk(
-        self, prefixes: str, words: int, count: int, step: Step, written: int = WRITTEN
+        self, prefixes: str, words: int, count: int, step: ColumnStep, written: int = WRITTEN
     ) -> None:
         """step(columns, k, names, live) for k < count, of the tensors p0, ... from k on.
 
@@ -280,7 +280,7 @@ class Columns:
         self.line("pivots = i + 1")
         self.line(f"info = tl.zeros({self.shape}, tl.int32)")
 
-    def choose_pivot(self, k: Lane, own: Number) -> Number:
+    def choose_pivot(self, k: Lane, own: LaneNumber) -> LaneNumber:
         """The lane `chosen` of step k, the place `first` of its row before, and the pivot.
 
         It is the first of equal ones in the order of places; a NaN at the place itself stays.
@@ -438,7 +438,7 @@ class Columns:
     # ---- inverses ----
 
     def _clear_column(self, k: Lane, names: list[str]) -> None:
-        """Step k; the first of the columns is its own."""
+        """ColumnStep k; the first of the columns is its own."""
         z, line = self.numbers, self.line
         own = z.named(names[0])
         pivot = self.choose_pivot(k, own)
@@ -457,7 +457,7 @@ class Columns:
     def inverse(self) -> None:
         """Inverses, by Gauss and Jordan's elimination in place.
 
-        Step k makes column k that of the identity; what it would have made of the identity's own
+        ColumnStep k makes column k that of the identity; what it would have made of the identity's own
         column takes its place. Rows stay where they are, so the inverse' columns are exchanged.
         """
         n, line = self.columns, self.line

@@ -7,7 +7,7 @@ to reflect its own column. Conventions are LAPACK's geqrf and ormqr.
 from __future__ import annotations
 
 from aot.backends.triton.matrix_columns import Columns, Lane, of_letter
-from aot.backends.triton.matrix_numbers import Number
+from aot.backends.triton.matrix_numbers import LaneNumber
 
 WRITTEN = 8
 """Tensors of the largest matrices whose steps are written out: they are long."""
@@ -41,7 +41,7 @@ def _reflector(c: Columns, names: list[str], live: list[str], lane: Lane) -> Non
         z.let(f"h{q}", z.product(z.named(f"h{q}"), scale))
 
 
-def _along(c: Columns, names: list[str]) -> Number:
+def _along(c: Columns, names: list[str]) -> LaneNumber:
     """Sets `along` to the product of the vector's adjoint and each lane's column."""
     z = c.numbers
     z.let("along", z.named(names[0]))
@@ -51,7 +51,7 @@ def _along(c: Columns, names: list[str]) -> Number:
     return z.named("along")
 
 
-def _reflect(c: Columns, names: list[str], by: Number) -> None:
+def _reflect(c: Columns, names: list[str], by: LaneNumber) -> None:
     """Takes the vector times `by` from each lane's column."""
     z = c.numbers
     own = z.named(names[0])
