@@ -457,7 +457,7 @@ class Columns:
     def inverse(self) -> None:
         """Inverses, by Gauss and Jordan's elimination in place.
 
-        ColumnStep k makes column k that of the identity; what it would have made of the identity's own
+        Step k makes column k that of the identity; what it would have made of the identity's own
         column takes its place. Rows stay where they are, so the inverse' columns are exchanged.
         """
         n, line = self.columns, self.line
