@@ -438,7 +438,7 @@ class Columns:
     # ---- inverses ----
 
     def _clear_column(self, k: Lane, names: list[str]) -> None:
-        """ColumnStep k; the first of the columns is its own."""
+        """Step k; the first of the columns is its own."""
         z, line = self.numbers, self.line
         own = z.named(names[0])
         pivot = self.choose_pivot(k, own)
