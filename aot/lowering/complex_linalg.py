@@ -1,4 +1,8 @@
-"""Dense linear algebra of complex matrices: calls of their routines, inverses and solutions."""
+"""Dense linear algebra of complex matrices: calls of their routines, inverses and solutions.
+
+All of it has routines of its own; what a device lacks becomes real matrices where that will do
+(`ir/templates/real_forms.py`).
+"""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ B, WIDE = A[..., :2], A[..., :2, :]
         (linalg.eigvalsh, (A,), "complex_eigvalsh", 4),
     ],
 )
-def test_values_alone_have_routines_of_their_own(
+def test_values_have_routines_of_their_own(
     function: Callable[..., Any], args: tuple[torch.Tensor, ...], routine: str, size: int
 ) -> None:
     (call,) = templates(lowered(function, *args))

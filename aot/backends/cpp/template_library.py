@@ -32,6 +32,12 @@ from aot.symbolic import (
 SMALL = 33
 """kSmall in aot/linalg/lanes.h: matrices up to this size are computed side by side."""
 
+_DOUBLED = 16
+"""Half of that: complex matrices up to this size are values of real ones of twice the size."""
+
+_VALUES_ALONE = frozenset({"complex_eigvalsh", "complex_svdvals"})
+"""Routines that compute matrices alone, and have a form by real ones."""
+
 _GROUP = 16
 """Elements of a batch that a work unit takes where their matrices are small: whole vectors of every
 level."""
@@ -418,8 +424,13 @@ def takes_routine(call: LibraryCall, buffers: Mapping[str, Buffer], hints: Hints
     dtype = buffers[call.a.buffer].dtype
     if dtype not in (FLOAT32, FLOAT64):
         return f"its routines take no {dtype}"
-    known = (call.routine.library.name, call.routine.name) in ROUTINE_KERNELS
-    return "" if known else f"there is no kernel for {call.routine!r}"
+    if (call.routine.library.name, call.routine.name) not in ROUTINE_KERNELS:
+        return f"there is no kernel for {call.routine!r}"
+    sizes = call.sizes.m, call.sizes.n
+    few = all(is_int(size) and int(size) <= 2 * _DOUBLED for size in sizes)
+    if call.routine.name in _VALUES_ALONE and few and int(call.sizes.n) <= _DOUBLED:
+        return "real matrices of twice the size are computed side by side"
+    return ""
 
 
 @dataclass(frozen=True)

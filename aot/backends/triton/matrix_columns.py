@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from aot.backends.triton.matrix_numbers import Number, Numbers
+from aot.backends.triton.matrix_numbers import LaneNumber, LaneNumbers
 from aot.backends.triton.text import joined, taken_apart
 
 LIMIT = 32
@@ -21,8 +21,8 @@ STATEMENTS = 768
 """Updates of columns that a kernel has, about."""
 
 WRITTEN = 32
-"""Tensors of the largest matrices all of whose steps are written out: as loops they are shorter, but
-the tensors of a step have other names, so that all move."""
+"""Tensors of the largest matrices all of whose steps are written out: loops are shorter, but steps
+have the same names then, so that all tensors move."""
 
 UNROLLED = 16
 """Columns of the largest matrices that are inverted so."""
@@ -36,8 +36,10 @@ TRIANGLES = ("ALL", "LOWER", "UPPER", "MIRRORED")
 Lane = str | int
 """A lane or a step: a number, or its text."""
 
-Step = Callable[["Columns", Lane, list[str], list[str]], None]
+ColumnStep = Callable[["Columns", Lane, list[str], list[str]], None]
 """See `Columns.walk`."""
+
+_SIZE_OF_PIVOT = "complex_size(pivot_re, pivot_im)"
 
 HEAD = "args, load_a, load_a_im, load_b, load_b_im, finish, program, right, record"
 
@@ -54,7 +56,7 @@ def of_letter(letter: str, names: list[str]) -> list[str]:
 
 
 @dataclass(frozen=True)
-class Operand:
+class MatrixOperand:
     """How an operand lies in memory.
 
     Attributes:
@@ -94,7 +96,7 @@ class Columns:
     kind: str
     parts: int
     options: frozenset[str]
-    operands: dict[str, Operand]
+    operands: dict[str, MatrixOperand]
     turned: frozenset[int]
     rounding: float
 
@@ -104,9 +106,9 @@ class Columns:
         return f"[{self.matrices}, {self.lanes}]"
 
     @cached_property
-    def numbers(self) -> Numbers:
+    def numbers(self) -> LaneNumbers:
         """Statements on numbers."""
-        return Numbers(self.line, self.shape, self.parts, self.kind)
+        return LaneNumbers(self.line, self.shape, self.parts, self.kind)
 
     def begin(self) -> None:
         """Numbers of the program's matrices, and of lanes."""
@@ -130,21 +132,21 @@ class Columns:
         columns: str | None = None,
         which: str = "ALL",
         across: bool = False,
-        above: int = 0,
     ) -> None:
         """Sets name0, name1, ... to columns from `start` on, or to rows where lanes are `across`.
 
-        `which`: of the elements (`TRIANGLES`). `above`: rows left out above them.
+        `which`: of the elements (`TRIANGLES`).
         """
         operand = self.operands[role]
-        total = rows + above if operand.above is None else 2 * operand.above
+        total = rows if operand.above is None else 2 * operand.above
         for part, variable in enumerate(self.numbers.named(name)):
             stacked = part == 1 and operand.above is not None
             hook = f"load_{role}" if part == 0 or stacked else f"load_{role}_im"
-            first = above + (operand.above or 0 if stacked else 0)
+            first = operand.above if stacked and operand.above is not None else 0
+            triangle = TRIANGLES.index(which)
             self.line(
                 f"{variable} = matrix_tile(args, {hook}, m, {start}, {columns or self.columns}, "
-                f"{rows}, {self.lanes}, {count}, {first}, {total}, {TRIANGLES.index(which)}, {across}, "
+                f"{rows}, {self.lanes}, {count}, {first}, {total}, {triangle}, {across}, "
                 f"{operand.turned})"
             )
             if part == 1 and which == "MIRRORED":
@@ -196,17 +198,18 @@ class Columns:
 
     # ---- steps ----
 
-    def walk(self, prefixes: str, words: int, count: int, step: Step) -> None:
+    def walk(
+        self, prefixes: str, words: int, count: int, step: ColumnStep, written: int = WRITTEN
+    ) -> None:
         """step(columns, k, names, live) for k < count, of the tensors p0, ... from k on.
 
         Of large matrices several steps are a loop, each of the same text: the first tensor is
         always that of the step, the others move up, and it goes behind them. live[q]: the text of
         whether names[q] is not yet behind; "" where it never is. `prefixes`: letters, whose tensors
-        move alike; names are those of the first.
+        move alike; names are those of the first. `written`: tensors up to which there is no loop.
         """
-        own, *_ = prefixes
-        names = [f"{own}{j}" for j in range(words)]
-        if words * self.parts <= WRITTEN:
+        names = [f"{prefixes[0]}{j}" for j in range(words)]
+        if words * self.parts <= written:
             for k in range(count):
                 step(self, k, names[k:], [""] * (words - k))
             return
@@ -277,7 +280,7 @@ class Columns:
         self.line("pivots = i + 1")
         self.line(f"info = tl.zeros({self.shape}, tl.int32)")
 
-    def choose_pivot(self, k: Lane, own: Number) -> Number:
+    def choose_pivot(self, k: Lane, own: LaneNumber) -> LaneNumber:
         """The lane `chosen` of step k, the place `first` of its row before, and the pivot.
 
         It is the first of equal ones in the order of places; a NaN at the place itself stays.
@@ -354,9 +357,7 @@ class Columns:
         def after(c: Columns, k: Lane) -> None:
             line, z = c.line, c.numbers
             line(f"flip = tl.where(first == {k}, 1.0, -1.0).to({self.kind})")
-            line(
-                f"size = {'tl.abs(pivot)' if self.parts == 1 else 'complex_size(pivot_re, pivot_im)'}"
-            )
+            line("size = " + (_SIZE_OF_PIVOT if self.parts == 2 else "tl.abs(pivot)"))
             z.let(
                 "turn",
                 z.times_real(z.over_real(z.named("pivot"), "tl.where(size == 0, 1, size)"), "flip"),
@@ -474,10 +475,10 @@ class Columns:
         line("order = tl.gather(order, i, 1)")
         line("row = tl.arange(0, " + f"{self.lanes})[None, :, None]")
         line(f"column = tl.reshape(order, [{self.matrices}, 1, {self.lanes}])")
+        line(f"inside = (row < {n}) & (column < {n})")
         for side in range(self.parts):
             line(
-                f"keep_part(args, finish, m, {side * n * n} + row * {n} + column, "
-                f"(row < {n}) & (column < {n}), record, {self.tile('a', self.words, side)}, {side}, "
-                f"{side in self.turned})"
+                f"keep_part(args, finish, m, {side * n * n} + row * {n} + column, inside, record, "
+                f"{self.tile('a', self.words, side)}, {side}, {side in self.turned})"
             )
         self.keep_info(self.parts * n * n, self.parts)

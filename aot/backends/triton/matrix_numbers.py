@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-Number = tuple[str, ...]
+LaneNumber = tuple[str, ...]
 """The texts of a number's parts: one, or the real and the imaginary one. Products read names."""
 
 
 @dataclass(frozen=True)
-class Numbers:
+class LaneNumbers:
     """Statements on tensors (matrices, lanes) of numbers.
 
     Attributes:
@@ -25,17 +25,17 @@ class Numbers:
     parts: int
     kind: str
 
-    def named(self, name: str) -> Number:
+    def named(self, name: str) -> LaneNumber:
         """The variables of a number."""
         return (name,) if self.parts == 1 else (f"{name}_re", f"{name}_im")
 
-    def let(self, name: str, value: Number) -> Number:
+    def let(self, name: str, value: LaneNumber) -> LaneNumber:
         """Sets the variables of a number, both at once."""
         names = self.named(name)
         self.line(f"{', '.join(names)} = {', '.join(value)}")
         return names
 
-    def real(self, text: str) -> Number:
+    def real(self, text: str) -> LaneNumber:
         """A number without imaginary part."""
         return (text,) if self.parts == 1 else (text, f"tl.zeros({self.shape}, {self.kind})")
 
@@ -43,55 +43,55 @@ class Numbers:
         """A lane's number for all lanes `i`: a constant, or of step k; or a tensor by its name."""
         return f"(i * 0 + {lane})" if isinstance(lane, int) or lane[0] in "k(" else lane
 
-    def from_lane(self, x: Number, lane: str | int) -> Number:
+    def from_lane(self, x: LaneNumber, lane: str | int) -> LaneNumber:
         """What a lane has, for all lanes."""
         return tuple(f"tl.gather({part}, {self.lane(lane)}, 1)" for part in x)
 
-    def where(self, condition: str, a: Number, b: Number) -> Number:
+    def where(self, condition: str, a: LaneNumber, b: LaneNumber) -> LaneNumber:
         """Either number."""
         return tuple(f"tl.where({condition}, {p}, {q})" for p, q in zip(a, b, strict=True))
 
-    def if_live(self, live: str, a: Number, b: Number) -> Number:
+    def if_live(self, live: str, a: LaneNumber, b: LaneNumber) -> LaneNumber:
         """a where `live` or there is no such condition, else b."""
         return self.where(live, a, b) if live else a
 
-    def masked(self, condition: str, a: Number) -> Number:
+    def masked(self, condition: str, a: LaneNumber) -> LaneNumber:
         """A number, or 0."""
         return tuple(f"tl.where({condition}, {part}, 0)" for part in a)
 
-    def conjugate(self, a: Number) -> Number:
+    def conjugate(self, a: LaneNumber) -> LaneNumber:
         """The other sign of the imaginary part."""
         return a if self.parts == 1 else (a[0], f"(-{a[1]})")
 
-    def product(self, a: Number, b: Number) -> Number:
+    def product(self, a: LaneNumber, b: LaneNumber) -> LaneNumber:
         """a b."""
         if self.parts == 1:
             return (f"{a[0]} * {b[0]}",)
         return f"{a[0]} * {b[0]} - {a[1]} * {b[1]}", f"{a[0]} * {b[1]} + {a[1]} * {b[0]}"
 
-    def plus(self, x: Number, a: Number, b: Number) -> Number:
+    def plus(self, x: LaneNumber, a: LaneNumber, b: LaneNumber) -> LaneNumber:
         """x + a b."""
         if self.parts == 1:
             return (f"{x[0]} + {a[0]} * {b[0]}",)
         re = f"{x[0]} + {a[0]} * {b[0]} - {a[1]} * {b[1]}"
         return re, f"{x[1]} + {a[0]} * {b[1]} + {a[1]} * {b[0]}"
 
-    def minus(self, x: Number, a: Number, b: Number) -> Number:
+    def minus(self, x: LaneNumber, a: LaneNumber, b: LaneNumber) -> LaneNumber:
         """x - a b."""
         if self.parts == 1:
             return (f"{x[0]} - {a[0]} * {b[0]}",)
         re = f"{x[0]} - {a[0]} * {b[0]} + {a[1]} * {b[1]}"
         return re, f"{x[1]} - {a[0]} * {b[1]} - {a[1]} * {b[0]}"
 
-    def over_real(self, a: Number, b: str) -> Number:
+    def over_real(self, a: LaneNumber, b: str) -> LaneNumber:
         """a / b of a real b."""
         return tuple(f"exact_quotient({part}, {b})" for part in a)
 
-    def times_real(self, a: Number, b: str) -> Number:
+    def times_real(self, a: LaneNumber, b: str) -> LaneNumber:
         """a b of a real b."""
         return tuple(f"{part} * {b}" for part in a)
 
-    def over(self, name: str, a: Number, b: Number) -> Number:
+    def over(self, name: str, a: LaneNumber, b: LaneNumber) -> LaneNumber:
         """Sets a number to a / b."""
         if self.parts == 1:
             return self.let(name, self.over_real(a, b[0]))
@@ -99,19 +99,19 @@ class Numbers:
         self.line(f"{', '.join(names)} = complex_quotient({', '.join((*a, *b))})")
         return names
 
-    def rough(self, a: Number) -> str:
+    def rough(self, a: LaneNumber) -> str:
         """A size of a: the sum of its parts' sizes."""
         return " + ".join(f"tl.abs({part})" for part in a)
 
-    def square(self, a: Number) -> str:
+    def square(self, a: LaneNumber) -> str:
         """The square of a's absolute value."""
         return " + ".join(f"{part} * {part}" for part in a)
 
-    def is_zero(self, a: Number) -> str:
+    def is_zero(self, a: LaneNumber) -> str:
         """Whether a is 0."""
         return " & ".join(f"({part} == 0)" for part in a)
 
-    def sum(self, name: str, terms: Sequence[tuple[Number, Number]]) -> Number:
+    def sum(self, name: str, terms: Sequence[tuple[LaneNumber, LaneNumber]]) -> LaneNumber:
         """Sets a number to the sum of products, in their order."""
         for k, (a, b) in enumerate(terms):
             self.let(name, self.plus(self.named(name), a, b) if k else self.product(a, b))

@@ -7,7 +7,10 @@ to reflect its own column. Conventions are LAPACK's geqrf and ormqr.
 from __future__ import annotations
 
 from aot.backends.triton.matrix_columns import Columns, Lane, of_letter
-from aot.backends.triton.matrix_numbers import Number
+from aot.backends.triton.matrix_numbers import LaneNumber
+
+WRITTEN = 8
+"""Tensors of the largest matrices whose steps are written out: they are long."""
 
 
 def _reflector(c: Columns, names: list[str], live: list[str], lane: Lane) -> None:
@@ -38,7 +41,7 @@ def _reflector(c: Columns, names: list[str], live: list[str], lane: Lane) -> Non
         z.let(f"h{q}", z.product(z.named(f"h{q}"), scale))
 
 
-def _along(c: Columns, names: list[str]) -> Number:
+def _along(c: Columns, names: list[str]) -> LaneNumber:
     """Sets `along` to the product of the vector's adjoint and each lane's column."""
     z = c.numbers
     z.let("along", z.named(names[0]))
@@ -48,7 +51,7 @@ def _along(c: Columns, names: list[str]) -> Number:
     return z.named("along")
 
 
-def _reflect(c: Columns, names: list[str], by: Number) -> None:
+def _reflect(c: Columns, names: list[str], by: LaneNumber) -> None:
     """Takes the vector times `by` from each lane's column."""
     z = c.numbers
     own = z.named(names[0])
@@ -78,7 +81,7 @@ def qr(c: Columns) -> None:
     count = min(m, n)
     c.load("a", "a", c.words, m, across=True)
     z.let("taus", z.real(f"tl.zeros({c.shape}, {c.kind})"))
-    c.walk("a", m, count, _reflect_columns)
+    c.walk("a", m, count, _reflect_columns, WRITTEN)
     _keep_across(c, "a", str(n), "0")
     for side, value in enumerate(z.named("taus")):
         first, part = c.parts * m * n + side * count, c.parts + side
@@ -135,7 +138,7 @@ def lstsq(c: Columns) -> None:
     line(f"rank = tl.zeros({c.shape}, tl.int32)")
     line(f"largest = tl.zeros({c.shape}, {c.kind})")
     line(f"pivots = tl.full({c.shape}, 1.0, {c.kind})")
-    c.walk("ax", m, n, _reduce_longest)
+    c.walk("ax", m, n, _reduce_longest, WRITTEN)
     _substitute_back(c)
     _least_norm(c)
     line(f"row = tl.reshape(tl.gather(chosen_at, i, 1), [{c.matrices}, 1, {c.lanes}])")

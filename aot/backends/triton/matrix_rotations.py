@@ -15,7 +15,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from aot.backends.triton.matrix_columns import Columns, Lane
-from aot.backends.triton.matrix_numbers import Number
+from aot.backends.triton.matrix_numbers import LaneNumber
 
 SWEEPS = 40
 """At most."""
@@ -27,7 +27,7 @@ def _inside(c: Columns, depth: int = 1) -> Columns:
     return replace(c, line=lambda text: line("    " * depth + text))
 
 
-def _rows(c: Columns, name: str) -> list[Number]:
+def _rows(c: Columns, name: str) -> list[LaneNumber]:
     """Each lane's column."""
     return [c.numbers.named(f"{name}{k}") for k in range(c.rows)]
 
@@ -86,13 +86,13 @@ def _round(c: Columns, vectors: bool) -> None:
     else:
         line("size = tl.abs(between)")
     # What sums of so many products are wrong by anyway.
-    least = c.rounding / 2 * max(c.rows, 4) ** 0.5
-    line(f"turns = size > {least} * (exact_root(own) * exact_root(other))")
+    least = c.rounding**2 / 4 * max(c.rows, 4)
+    line(f"turns = size * size > {least} * (own * other)")
     line("turned |= turns.to(tl.int32)")
     # c is 1 - less: a cosine that is rounded makes all columns longer, or shorter, with each turn.
-    line(f"cosine, sine = rotation(own, other, {'size' if c.parts == 2 else 'between'}, r, turns)")
-    line("less = exact_quotient(sine * sine, cosine + 1)")
-    s: Number = ("sine",)
+    line(f"cosine, sine = turning(own, other, {'size' if c.parts == 2 else 'between'}, r, turns)")
+    line("less = sine * sine / (cosine + 1)")
+    s: LaneNumber = ("sine",)
     if c.parts == 2:
         line("sine = exact_quotient(sine, tl.where(turns, size, 1))")
         s = z.let("turning", ("sine * between_re", "-sine * between_im"))
@@ -103,7 +103,7 @@ def _round(c: Columns, vectors: bool) -> None:
             _turn(c, f"v{k}", z.let("p", z.from_lane(z.named(f"v{k}"), "beside")), s)
 
 
-def _turn(c: Columns, name: str, p: Number, s: Number) -> None:
+def _turn(c: Columns, name: str, p: LaneNumber, s: LaneNumber) -> None:
     z = c.numbers
     rest = z.let("rest", tuple(f"{x} - less * {x}" for x in z.named(name)))
     z.let(name, z.minus(rest, s, p))

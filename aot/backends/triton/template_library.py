@@ -1,7 +1,8 @@
 """Calls of routines of libraries, with a fused epilogue.
 
-`device/linalg.py` and `device/orthogonal.py` have the routines. A program takes one small matrix,
-or several, in registers. Larger ones are refused.
+A program takes one small matrix, or several, in registers; larger ones are refused. Up to 32 rows
+and columns the statements are written by `matrix_columns.py` and its neighbours, else the routines
+are those of `device/linalg.py` and `device/orthogonal.py`.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from aot.backends.triton.dot import finish_tile
 from aot.backends.triton.gpu import Gpu
 from aot.backends.triton.hooks import Hooks
 from aot.backends.triton.kernel import NAME, EmittedKernel, line_grid, program_id
-from aot.backends.triton.matrix_columns import HEAD, Columns, Operand, right_columns
+from aot.backends.triton.matrix_columns import HEAD, Columns, MatrixOperand, right_columns
 from aot.backends.triton.matrix_columns import LIMIT as MOST_COLUMNS
 from aot.backends.triton.text import Writer, index_text, value_type
 from aot.backends.triton.tiling import WARP, power_above
@@ -291,7 +292,7 @@ def _column_statements(
     rows, columns = _matrix(call, routine)
     views = dict(call.operands)
     operands = {
-        role: Operand(
+        role: MatrixOperand(
             int(view.axes[1].extent) // 2
             if routine.parts == 2 and f"{role}_im" not in views
             else None,

@@ -17,11 +17,12 @@ from tests.settings import seeded
 
 def normal(*shape: int, dtype: torch.dtype = torch.float64) -> torch.Tensor:
     generator = torch.Generator().manual_seed(seeded(sum(shape)))
-    return torch.randn(shape, generator=generator, dtype=torch.float64).to(dtype)
+    wide = torch.complex128 if dtype.is_complex else torch.float64
+    return torch.randn(shape, generator=generator, dtype=wide).to(dtype)
 
 
 def definite(a: torch.Tensor) -> torch.Tensor:
-    return a @ a.mT + a.shape[-1] * torch.eye(a.shape[-1], dtype=a.dtype)
+    return a @ a.mH + a.shape[-1] * torch.eye(a.shape[-1], dtype=a.dtype)
 
 
 CASES: dict[str, tuple[Callable[..., Any], tuple[torch.Tensor, ...]]] = {
@@ -45,6 +46,35 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[torch.Tensor, ...]]] = {
 def test_results_are_eagers(name: str) -> None:
     function, args = CASES[name]
     check_close(captured(function, args), function, args)
+
+
+@pytest.mark.parametrize("size", (2, 17))
+@pytest.mark.parametrize("kind", (torch.float64, torch.complex128), ids=str)
+def test_both_kinds_of_numbers(kind: torch.dtype, size: int) -> None:
+    """Of 17 rows, steps of complex matrices are loops."""
+
+    def function(a: torch.Tensor, b: torch.Tensor) -> list[torch.Tensor]:
+        s = definite(a)
+        solved = [linalg.solve_ex(a, b)[0], linalg.solve_triangular(s, b, upper=False)]
+        return [linalg.cholesky_ex(s)[0], *linalg.lu(a), linalg.inv_ex(a)[0], *solved]
+
+    args = (normal(2, size, size, dtype=kind), normal(2, size, 3, dtype=kind))
+    found = interpret_triton(captured(function, args), args)
+    for got, wanted in zip(found, function(*args), strict=True):
+        np.testing.assert_allclose(got, wanted.numpy(), rtol=1e-9, atol=1e-11)
+
+
+@pytest.mark.parametrize("kind", (torch.float64, torch.complex128), ids=str)
+def test_determinants(kind: torch.dtype) -> None:
+    a = normal(3, 6, 6, dtype=kind)
+    a[1, 2] = 0.0
+
+    def function(a: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        return linalg.det(a), *linalg.slogdet(a)
+
+    found = interpret_triton(captured(function, (a,)), (a,))
+    for got, wanted in zip(found, function(a), strict=True):
+        np.testing.assert_allclose(got, wanted.numpy(), rtol=1e-10, atol=1e-12)
 
 
 def test_a_matrix_that_fails_says_where_and_leaves_the_others() -> None:

@@ -16,6 +16,7 @@ from aot.backends.triton.template_library import matrix_tile
 from aot.errors import UnsupportedOperators
 from aot.ir.dtypes import FLOAT32, FLOAT64
 from aot.ir.hints import hints_of
+from aot.ir.kernels import TemplateKernel
 from aot.ir.templates.library import LibraryCall
 from tests.backends.triton.templates import captured, check_close, emitted, kernels_of, machine_code
 from tests.conformance.executors import interpret_triton
@@ -134,8 +135,8 @@ def test_offsets_of_what_is_stored_have_64_bits() -> None:
 
 
 def test_small_matrices_share_a_program() -> None:
-    assert [t.matrices for t in tile(10000, 4, linalg.lu_factor_ex)] == [16, 8]
-    assert [t.matrices for t in tile(10, 4, linalg.lu_factor_ex)] == [1, 1]
+    assert [t.matrices for t in tile(10000, 4, linalg.lu_factor_ex)] == [32, 32]
+    assert [t.matrices for t in tile(10000, 33, linalg.lu_factor_ex)] == [1, 1]
     assert [t.warps for t in tile(10000, 32, linalg.lu_factor_ex)] == [4, 4]
     assert [t.matrices for t in tile(10000, 16, linalg.lu_factor_ex)] == [8, 8]
     assert [t.warps for t in tile(10000, 32, linalg.inv_ex)] == [4, 4]
@@ -171,6 +172,25 @@ def test_threads_that_share_a_matrix_compute_its_rotations_alike(
     function: Callable[..., Any],
 ) -> None:
     """Sums of products are of products that are rounded, in each of them."""
-    model = captured(function, (normal(10_000, 2, 2),))
+    model = captured(function, (normal(10, 33, 33),))
     (source,) = [f for f in emitted(model).functions if "small_" in f.text]
     assert dict(source.options)["enable_fp_fusion"] == 0
+
+
+def test_parts_of_records_are_stored_where_they_are_wanted() -> None:
+    """One launch: nothing copies factors and pivots out of records."""
+    for function in (linalg.lu_factor_ex, linalg.cholesky_ex, linalg.svd):
+        (kernel,) = kernels_of(captured(function, (normal(10, 6, 6),))).kernels
+        assert isinstance(kernel, TemplateKernel) and kernel.local
+
+
+@pytest.mark.parametrize("dtype", (torch.float32, torch.float64, torch.complex64), ids=str)
+@pytest.mark.parametrize("size", (1, 5, 17))
+def test_exponentials(dtype: torch.dtype, size: int) -> None:
+    a = normal(3, size, size, dtype=dtype)
+    a[0] *= 0.01
+    model = captured(linalg.matrix_exp, (a,))
+    (exact,) = [torch.linalg.matrix_exp(a.to(torch.complex128))]
+    (found,) = interpret_triton(model, (a,))
+    error = np.abs(found - exact.numpy()).max() / exact.abs().max().item()
+    assert error <= (1e-14 if dtype == torch.float64 else 2e-6)

@@ -53,13 +53,15 @@ def powers_near(a):
     """(a power of two near a size, and the one that it times is 1)."""
     if a.dtype == tl.float64:
         power = (a.to(tl.int64, bitcast=True) >> 52) & 0x7FF
-        power = tl.minimum(tl.maximum(power, 1), 2045)
+        power = tl.where(power < 1, 1, tl.where(power > 2045, 2045, power)).to(tl.int64)
+        near = (power << 52).to(tl.float64, bitcast=True)
         other = ((2046 - power) << 52).to(tl.float64, bitcast=True)
-        return (power << 52).to(tl.float64, bitcast=True), other
-    power = (a.to(tl.int32, bitcast=True) >> 23) & 0xFF
-    power = tl.minimum(tl.maximum(power, 1), 253)
-    other = ((254 - power) << 23).to(tl.float32, bitcast=True)
-    return (power << 23).to(tl.float32, bitcast=True), other
+    else:
+        power = (a.to(tl.int32, bitcast=True) >> 23) & 0xFF
+        power = tl.where(power < 1, 1, tl.where(power > 253, 253, power)).to(tl.int32)
+        near = (power << 23).to(tl.float32, bitcast=True)
+        other = ((254 - power) << 23).to(tl.float32, bitcast=True)
+    return near, other
 
 
 @triton.jit
