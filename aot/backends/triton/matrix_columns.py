@@ -78,12 +78,13 @@ class Columns:
         matrices: Of a program.
         lanes: Of a matrix in a tile, as `words` the tensors of those lanes.
         right: Columns of right-hand sides at once.
-        kind: The text of the elements' type.
+        kind: The text of the type that is computed in.
+        stored: The text of the elements' type.
         parts: Of a number: 2 of complex ones.
         options: Of the call.
         operands: By role.
         turned: Parts of a record, by number, of which neighbours in memory are those of a column.
-        rounding: Of the elements' type: its greatest relative error twice.
+        rounding: Of the type that is computed in: its greatest relative error twice.
     """
 
     line: Callable[[str], None]
@@ -94,6 +95,7 @@ class Columns:
     words: int
     right: int
     kind: str
+    stored: str
     parts: int
     options: frozenset[str]
     operands: dict[str, MatrixOperand]
@@ -147,7 +149,7 @@ class Columns:
             self.line(
                 f"{variable} = matrix_tile(args, {hook}, m, {start}, {columns or self.columns}, "
                 f"{rows}, {self.lanes}, {count}, {first}, {total}, {triangle}, {across}, "
-                f"{operand.turned})"
+                f"{operand.turned}).to({self.kind})"
             )
             if part == 1 and which == "MIRRORED":
                 self.line(f"{variable} = hermitian_part({variable})")

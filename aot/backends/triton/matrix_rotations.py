@@ -110,7 +110,11 @@ def _turn(c: Columns, name: str, p: LaneNumber, s: LaneNumber) -> None:
 
 
 def eigh(c: Columns) -> None:
-    """Eigenvalues of Hermitian matrices' lower triangles, and vectors but for "values"."""
+    """Eigenvalues of Hermitian matrices' lower triangles, and vectors but for "values".
+
+    Of float32 computed in float64: the shift is some times the greatest eigenvalue, and every
+    rotation rounds the columns that become vectors; in float32 that is 10 times eager's error.
+    """
     z, line, n = c.numbers, c.line, c.columns
     _scale(c, "MIRRORED")
     _shift(c)
@@ -122,7 +126,7 @@ def eigh(c: Columns) -> None:
     line("wrong = finite == 0")
     line("shown = tl.where(wrong, float('nan'), values * scale)")
     line("row = rank[:, :, None]")
-    line(f"keep_part(args, finish, m, row, row < {n}, record, shown[:, :, None], 0)")
+    line(f"keep_part(args, finish, m, row, row < {n}, record, shown[:, :, None].to({c.stored}), 0)")
     if "values" in c.options:
         return
     line("length = exact_root(own)")
@@ -134,8 +138,8 @@ def eigh(c: Columns) -> None:
     for side in range(c.parts):
         line(
             f"keep_part(args, finish, m, {n + side * n * n} + column * {n} + row, "
-            f"(row < {n}) & (column < {n}), record, {c.tile('w', c.words, side)}, {1 + side}, "
-            f"{1 + side not in c.turned})"
+            f"(row < {n}) & (column < {n}), record, {c.tile('w', c.words, side)}.to({c.stored}), "
+            f"{1 + side}, {1 + side not in c.turned})"
         )
 
 
@@ -190,7 +194,7 @@ def svd(c: Columns) -> None:
     line("wrong = finite == 0")
     line("shown = tl.where(wrong, float('nan'), length * scale)")
     line("row = rank[:, :, None]")
-    line(f"keep_part(args, finish, m, row, row < {n}, record, shown[:, :, None], 0)")
+    line(f"keep_part(args, finish, m, row, row < {n}, record, shown[:, :, None].to({c.stored}), 0)")
     if not vectors:
         return
     line("longest = lanes_most(length)")

@@ -50,6 +50,7 @@ class SmallRoutine:
         with_right: Whether right-hand sides lie across the same lanes, all at once.
         multiplies: Whether tiles are multiplied, which have 16 rows at least.
         options: That it has in any case.
+        exact: Whether that by columns computes in float64, whatever the elements are.
     """
 
     function: str = ""
@@ -62,12 +63,13 @@ class SmallRoutine:
     with_right: bool = False
     multiplies: bool = False
     options: tuple[str, ...] = ()
+    exact: bool = False
 
 
 _VALUES = ("values",)
 _QR = SmallRoutine("small_qr", matrix_reflections.qr, across=True)
 _REFLECTIONS = SmallRoutine("small_reflections", matrix_reflections.reflections, 1, across=True)
-_EIGH = SmallRoutine("small_eigh", matrix_rotations.eigh, across=True, tiles=3)
+_EIGH = SmallRoutine("small_eigh", matrix_rotations.eigh, across=True, tiles=3, exact=True)
 _SVD = SmallRoutine("small_svd", matrix_rotations.svd, turned=True, across=True, tiles=3)
 
 _EXPONENTIAL = SmallRoutine("small_exponential", multiplies=True)
@@ -308,12 +310,13 @@ def _column_statements(
         tile.rows,
         tile.columns,
         tile.right,
+        value_type(FLOAT64 if routine.exact else dtype),
         value_type(dtype),
         routine.parts,
         frozenset((*routine.options, *call.options)),
         operands,
         _turned_parts(kernel, call, context),
-        _ROUNDING[dtype],
+        _ROUNDING[FLOAT64 if routine.exact else dtype],
     )
     own.begin()
     assert routine.by_columns is not None
