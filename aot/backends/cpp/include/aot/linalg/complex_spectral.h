@@ -162,17 +162,11 @@ struct ComplexSvd : Finished {
     const int64_t m = p.rows(), n = p.n;
     const PlaneRows<T> u{s + n, s + n + n * m, m};
     const PlaneRows<T> v{u.im + n * m, u.im + n * m + n * n, n};
-    for (int64_t i = 0; i < n; ++i) {
-      int64_t most = i;
-      for (int64_t k = i + 1; k < n; ++k) most = s[k] > s[most] ? k : most;
-      if (most == i) continue;
-      const T held = s[i];
-      s[i] = s[most];
-      s[most] = held;
-      if (Cfg::VALUES) continue;
-      u.swap(i, most);
-      v.swap(i, most);
-    }
+    sort_descending(s, n, [&](int64_t i, int64_t k) {
+      if (Cfg::VALUES) return;
+      u.swap(i, k);
+      v.swap(i, k);
+    });
     if (Cfg::VALUES) return;
     for (int64_t i = 0; i < n; ++i) {
       const T size = sqrt(square_of(u.row(i), m));

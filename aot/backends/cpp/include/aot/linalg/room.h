@@ -115,6 +115,20 @@ AOT_INLINE void swap_rows(T* a, T* b, int64_t n) {
   }
 }
 
+// Descending values; swap(i, k) exchanges what goes along with two of them.
+template <class T, class Swap>
+AOT_INLINE void sort_descending(T* values, int64_t n, const Swap& swap) {
+  for (int64_t i = 0; i < n; ++i) {
+    int64_t most = i;
+    for (int64_t k = i + 1; k < n; ++k) most = values[k] > values[most] ? k : most;
+    if (most == i) continue;
+    const T held = values[i];
+    values[i] = values[most];
+    values[most] = held;
+    swap(i, most);
+  }
+}
+
 }  // namespace aot::linalg
 
 #endif  // AOT_LINALG_ROOM_H_

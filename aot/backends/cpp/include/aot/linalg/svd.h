@@ -114,17 +114,11 @@ struct Svd : Finished {
     const int64_t n = p.n, m = p.m;
     if (!p.small()) return;
     T *const u = s + n, *const v = u + n * m;
-    for (int64_t i = 0; i < n; ++i) {
-      int64_t most = i;
-      for (int64_t k = i + 1; k < n; ++k) most = s[k] > s[most] ? k : most;
-      if (most == i) continue;
-      const T held = s[i];
-      s[i] = s[most];
-      s[most] = held;
-      if (Cfg::VALUES) continue;
-      swap_rows(u + i * m, u + most * m, m);
-      swap_rows(v + i * n, v + most * n, n);
-    }
+    sort_descending(s, n, [&](int64_t i, int64_t k) {
+      if (Cfg::VALUES) return;
+      swap_rows(u + i * m, u + k * m, m);
+      swap_rows(v + i * n, v + k * n, n);
+    });
     if (Cfg::VALUES) return;
     for (int64_t i = 0; i < n; ++i) {
       const T size = sqrt(dot(u + i * m, u + i * m, m));
