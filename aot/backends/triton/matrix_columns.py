@@ -46,7 +46,7 @@ HEAD = "args, load_a, load_a_im, load_b, load_b_im, finish, program, right, reco
 
 def right_columns(size: int, wanted: int) -> int:
     """Columns of right-hand sides that are solved for at once, for matrices of a size."""
-    room = max(1, (STATEMENTS - size * size // 2) // (2 * size))
+    room = max(1, (STATEMENTS - size * size // 2) // max(1, 2 * size))
     return min(wanted, 1 << (room.bit_length() - 1))
 
 

@@ -103,3 +103,18 @@ def test_columns_stay_in_registers() -> None:
     code = machine_code(captured(lambda a: linalg.lu_factor_ex(a)[0], args), "library", "sm_90")
     assert code.local_bytes == 0
     assert any(name.startswith("SHFL") for name in code.instructions)
+
+
+@pytest.mark.parametrize("function", (linalg.det, linalg.inv, linalg.qr, linalg.eigh), ids=str)
+@pytest.mark.parametrize("shape", ((0, 0), (3, 0, 0), (0, 4, 4)), ids=str)
+def test_nothing_is_computed_of_empty_matrices(
+    function: Callable[..., Any], shape: tuple[int, ...]
+) -> None:
+    a = torch.zeros(shape)
+    wanted = function(a)
+    for found, want in zip(
+        interpret_triton(captured(function, (a,)), (a,)),
+        wanted if isinstance(wanted, tuple) else (wanted,),
+        strict=True,
+    ):
+        assert np.array_equal(found, want.numpy())
