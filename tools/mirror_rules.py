@@ -68,6 +68,7 @@ THROUGH: Mapping[str, tuple[str, ...]] = {
     "tests/backends/test_plain.py": ("aot/backends/base.py",),
     "tests/backends/cpp/test_build.py": ("aot/backends/cpp/toolchain.py",),
     "tests/backends/cpp/test_reduction.py": ("aot/backends/cpp/stage.py",),
+    "tests/backends/cpp/test_template_conv.py": ("aot/backends/cpp/conv_parts.py",),
     "tests/backends/cpp/test_template_matmul.py": ("aot/backends/cpp/operands.py",),
     "tests/backends/cpp/test_values.py": (
         "aot/backends/cpp/indexing.py",

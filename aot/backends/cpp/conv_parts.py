@@ -57,25 +57,33 @@ class Convolution:
         """The input's spatial strides."""
         return triple(self.x.strides[2:], integer(0))
 
+    @property
+    def is_pointwise(self) -> bool:
+        """Whether each output sees the one place of the input that it lies at."""
+        q = self.shape
+        return q.kernel == q.stride == (1, 1, 1) and q.padding == (0, 0, 0)
+
     def text(self, expr: Expr) -> str:
         """A size or offset in C++."""
         return index_text(expr, self.context.names)
 
 
-def is_even(c: Convolution) -> bool:
-    """Whether pixels, a known number, lie evenly, each a row of channels that are neighbours."""
-    q = c.shape
-    plain = q.kernel == q.stride == (1, 1, 1) and q.padding == (0, 0, 0)
-    if not (plain and is_int(c.pixels) and c.dtype.compute == c.dtype == c.w_dtype):
-        return False
-    step = c.x_steps[2]
-    for stride, extent in zip(
-        (*reversed(c.x_steps), c.x.strides[0]), (*reversed(c.out), c.images), strict=True
-    ):
+def follow_each_other(strides: Sequence[Expr], extents: Sequence[Expr], step: Expr) -> bool:
+    """Whether places of these dimensions, the outermost first, lie `step` apart without gaps."""
+    for stride, extent in zip(reversed(strides), reversed(extents), strict=True):
         if not (is_int(extent, 1) or stride == step):
             return False
         step = (step * extent).expand()
-    return bool(c.x.strides[1] == 1)
+    return True
+
+
+def is_even(c: Convolution) -> bool:
+    """Whether pixels, a known number, lie evenly, each a row of channels that are neighbours."""
+    if not (c.is_pointwise and is_int(c.pixels) and c.dtype.compute == c.dtype == c.w_dtype):
+        return False
+    strides = (c.x.strides[0], *c.x_steps)
+    near = bool(c.x.strides[1] == 1)
+    return near and follow_each_other(strides, (c.images, *c.out), c.x_steps[2])
 
 
 @dataclass(frozen=True)

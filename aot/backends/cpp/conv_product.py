@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from aot.backends.cpp.conv_parts import Convolution, Made
+from aot.backends.cpp.conv_parts import Convolution, Made, follow_each_other
 from aot.backends.cpp.gemm_heuristic import MatmulBlocking, matmul_blocking
 from aot.backends.cpp.kernel import NAME
 from aot.backends.cpp.operands import SHARED_TABLES, fixed, shared_tables, template_type
@@ -18,7 +18,7 @@ from aot.backends.cpp.tile import ROW, epilogue_nests, is_plain, results_of
 from aot.backends.cpp.values import Body
 from aot.ir.hints import hints_of
 from aot.ir.kernels import KernelGraph
-from aot.symbolic import Expr, ceil_div, integer, is_int, product
+from aot.symbolic import Expr, ceil_div, integer, product
 
 _FEW_OUTPUTS = 32
 _MOST_OF_A_SET = 4
@@ -38,18 +38,10 @@ def reads_in_place(outputs: int, channels: int, step: int) -> bool:
 
 def is_image_product(c: Convolution) -> bool:
     """Whether pixels of an image are evenly spaced neighbours, and so are those of the results."""
-    q = c.shape
-    plain = q.kernel == q.stride == (1, 1, 1) and q.padding == (0, 0, 0) and q.groups == 1
-    if not (
-        plain and c.space.turned and c.spread == 1 and c.dtype == c.w_dtype and c.x.strides[-1] == 1
-    ):
+    if not (c.is_pointwise and c.shape.groups == 1 and c.space.turned and c.spread == 1):
         return False
-    step: Expr = integer(1)
-    for stride, extent in zip(reversed(c.x_steps), reversed(c.out), strict=True):
-        if not (is_int(extent, 1) or stride == step):
-            return False
-        step = (step * extent).expand()
-    return True
+    near = c.dtype == c.w_dtype and bool(c.x.strides[-1] == 1)
+    return near and follow_each_other(c.x_steps, c.out, integer(1))
 
 
 def image_product(body: Body, c: Convolution, graph: KernelGraph) -> Made:

@@ -171,6 +171,32 @@ def test_constant_pixels_are_cut_as_the_template_counts_them(size):
     program.check(inputs, rtol=1e-5, atol=2e-5)
 
 
+@pytest.mark.parametrize(
+    ("stride", "channels", "columns", "even"),
+    [(1, 24, 12, True), (1, 32, 12, True), (1, 24, 13, False), (2, 24, 12, False)],
+)
+def test_pixels_that_lie_evenly_have_no_pointers(stride, channels, columns, even):
+    """Of images that are 24 channels and 12 columns of such as have so many."""
+    rng, maker = np.random.default_rng(seeded(9)), GraphMaker()
+    x_shape, w_shape = [1, 24, 9, 12], [40, 24, 1, 1]
+    y_shape = [1, 40, *(-(-n // stride) for n in x_shape[2:])]
+    steps = channels_last([1, channels, 9, columns])
+    maker.buffer("x", FLOAT32, x_shape, steps)
+    maker.buffer("w", FLOAT32, w_shape, kind="weight")
+    maker.output("y", FLOAT32, y_shape, channels_last(y_shape))
+    operands = {"x": view("x", x_shape), "w": view("w", w_shape)}
+    window = {"stride": (stride,) * 2, "padding": (0, 0), "dilation": (1, 1), "groups": 1}
+    template(maker, Conv, operands, view("y", y_shape), [], **window)
+    program = Program(maker.graph())
+    (function,) = program.emitted.functions
+    assert ("EVEN = true" in function.text) == even
+    inputs = {
+        "x": rng.normal(size=x_shape).astype("f4"),
+        "w": rng.normal(size=w_shape).astype("f4"),
+    }
+    program.check(inputs, {}, rtol=1e-5, atol=1e-4)
+
+
 def phases(maker, channels, stride, layout, depth=5, **known):
     """A convolution whose outputs are the phases of a transposed one, stored where these belong."""
     name = f"{channels}_{stride}_{layout}"
