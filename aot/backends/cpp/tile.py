@@ -41,8 +41,8 @@ from aot.symbolic import (
 ROW, COLUMN, LEADING = var("tile_row"), var("tile_column"), var("tile_ld")
 TILE = "tile"
 _PANEL = 16
-# Rows of an epilogue that share what is each column's own: as many as the highest strips have.
-_ROWS_AT_ONCE = 14
+# Rows of an epilogue that share what is each column's own (aot/vec/isa.h).
+_ROWS_AT_ONCE = "aot::kRowsAtOnce"
 
 
 @dataclass(frozen=True)

@@ -20,8 +20,8 @@ extern "C" void k0(const aot_kernel_args* args, int64_t begin, int64_t end) {
   const auto epilogue = [=](int64_t, int64_t m0, int64_t m1, int64_t n0, int64_t n1, const float* tile, int64_t ld) {
     constexpr int L0 = aot::native_lanes<float>();
     const float* const tile_origin = tile - m0 * ld - n0;
-    for (int64_t first = m0; first < m1; first += 14) {
-      const int64_t last = aot::imin(m1, first + 14);
+    for (int64_t first = m0; first < m1; first += aot::kRowsAtOnce) {
+      const int64_t last = aot::imin(m1, first + aot::kRowsAtOnce);
       {
         int64_t column = n0;
         for (; column + L0 <= n1; column += L0) {

@@ -8,6 +8,11 @@
 
 namespace aot {
 
+// Rows of an epilogue that share what is each column's own: as many as the highest strips have
+// where a vector fills a line of memory. Narrower ones come back for the rest of a line, which as
+// many rows, often of one set of L1, would have driven out.
+inline constexpr int64_t kRowsAtOnce = AOT_REG_BYTES < 64 ? 1 : 14;
+
 AOT_INLINE int64_t imin(int64_t a, int64_t b) { return a < b ? a : b; }
 AOT_INLINE int64_t imax(int64_t a, int64_t b) { return a > b ? a : b; }
 

@@ -181,6 +181,8 @@ __attribute__((noinline)) void direct_kernel(const DirectArgs<T, Source>& d) {
         } else {
           bv[j] = last.load(b + j * kL);
         }
+        // As operands of two operations compilers would load it twice, where loads are what counts.
+        if constexpr (MR == 2) asm("" : "+v"(bv[j]));
       }
       AOT_UNROLL for (int i = 0; i < MR; ++i) {
         const V x = S::set1(a[i / 3][i % 3 * row]);
@@ -231,22 +233,35 @@ struct Pieces {
   constexpr AOT_INLINE int64_t begin(int64_t i) const { return i * base + min64(i, extra); }
 };
 
-// The cheapest cut of so many rows by so many columns.
-template <class T>
-constexpr DirectShape direct_shape(int64_t rows, int64_t columns, int64_t k) {
+// Of a piece, in half cycles: two operations a cycle and two loads, of which one fetches ahead;
+// sums wait four cycles for each other.
+constexpr int64_t price_of_piece(int64_t rows, int64_t vectors, int64_t k) {
   constexpr int64_t kAround = 60;  // of a call, and of each result: a store and the epilogue's load
   constexpr int64_t kResult = 3;
+  const int64_t sums = rows * vectors;
+  const int64_t a_k = max64(max64(sums, rows + vectors + 1), sums >= 4 ? 4 : 2) + 1;
+  return k * a_k + kAround + sums * kResult;
+}
+
+// The cheapest cut of so many rows by so many columns; of equal ones that of fewer vectors, whose
+// columns of B are more likely to stay in L1 while rows pass.
+template <class T>
+constexpr DirectShape direct_shape(int64_t rows, int64_t columns, int64_t k) {
   const int64_t vectors = ceil_div(columns, Simd<T>::kLanes);
   DirectShape best{0, 0, 0};
-  for (int64_t nv = min64(vectors, kMostDirectVectors); nv > 0; --nv) {
+  for (int64_t nv = 1; nv <= min64(vectors, kMostDirectVectors); ++nv) {
     const int64_t most = min64(kMostDirectRows, (kVectorRegisters - 1 - nv) / nv);
     if (most < 1) continue;
     const Pieces strips(rows, most), groups(vectors, nv);
-    const int64_t mr = ceil_div(rows, strips.count), gv = ceil_div(vectors, groups.count);
-    // Two operations a cycle and two loads; sums wait four cycles for each other.
-    const int64_t a_k = max64(max64(mr * gv, mr + gv), mr * gv >= 4 ? 4 : 2) + 1;
-    const int64_t price = strips.count * groups.count * (k * a_k + kAround + mr * gv * kResult);
-    if (best.rows == 0 || price < best.price) best = {mr, gv, price};
+    int64_t price = 0;
+    for (const bool low : {false, true}) {
+      for (const bool narrow : {false, true}) {
+        const int64_t count = (low ? strips.count - strips.extra : strips.extra) *
+                              (narrow ? groups.count - groups.extra : groups.extra);
+        price += count * price_of_piece(strips.base + !low, groups.base + !narrow, k);
+      }
+    }
+    if (best.rows == 0 || price < best.price) best = {strips.size(0), groups.size(0), price};
   }
   return best;
 }
