@@ -340,7 +340,7 @@ def emit_epilogue(
             return
         bounds[space.rows] = Bounds("first", "last", (1,))
         with body.scope(f"for (int64_t first = m0; first < m1; first += {_ROWS_AT_ONCE})"):
-            body.writer.line(f"const int64_t last = aot::imin(m1, first + {_ROWS_AT_ONCE});")
+            body.writer.line("const int64_t last = aot::last_at_once(first, m1);")
             StageEmitter(body, stage, width, bounds, alignment, within=space.rows).emit()
 
 

@@ -21,7 +21,7 @@ extern "C" void k0(const aot_kernel_args* args, int64_t begin, int64_t end) {
     constexpr int L0 = aot::native_lanes<float>();
     const float* const tile_origin = tile - m0 * ld - n0;
     for (int64_t first = m0; first < m1; first += aot::kRowsAtOnce) {
-      const int64_t last = aot::imin(m1, first + aot::kRowsAtOnce);
+      const int64_t last = aot::last_at_once(first, m1);
       {
         int64_t column = n0;
         for (; column + L0 <= n1; column += L0) {

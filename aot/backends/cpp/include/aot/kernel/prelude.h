@@ -16,6 +16,11 @@ inline constexpr int64_t kRowsAtOnce = AOT_REG_BYTES < 64 ? 1 : 14;
 AOT_INLINE int64_t imin(int64_t a, int64_t b) { return a < b ? a : b; }
 AOT_INLINE int64_t imax(int64_t a, int64_t b) { return a > b ? a : b; }
 
+// Behind the rows from `first` on, of those below `end`: of one row a compiler makes no loop.
+AOT_INLINE int64_t last_at_once(int64_t first, int64_t end) {
+  return kRowsAtOnce == 1 ? first + 1 : imin(end, first + kRowsAtOnce);
+}
+
 // Quotient and remainder that round down; b > 0.
 AOT_INLINE int64_t floor_div(int64_t a, int64_t b) { return a / b - (a % b < 0); }
 AOT_INLINE int64_t floor_mod(int64_t a, int64_t b) { return a % b + (a % b < 0 ? b : 0); }

@@ -199,6 +199,10 @@ __attribute__((noinline)) void direct_kernel(const DirectArgs<T, Source>& d) {
         AOT_UNROLL for (int t = 0; t < kTurns; ++t) one(acc[t]);
       }
     }
+    // The loop's own half cycle shows where a k's operations are few.
+    if constexpr (kTurns == 1 && MR * NV <= 12) {
+      AOT_UNROLL_4 for (; k < stop; ++k) one(acc[0]);
+    }
     for (; k < stop; ++k) one(acc[0]);
     AOT_UNROLL for (int i = 0; i < MR; ++i) {
       AOT_UNROLL for (int j = 0; j < NV; ++j) {
@@ -234,17 +238,17 @@ struct Pieces {
 };
 
 // Of a piece, in half cycles: two operations a cycle and two loads, of which one fetches ahead;
-// sums wait four cycles for each other.
+// sums wait four cycles for each other. A vector of B is an eighth of a cycle more: the more of
+// them, the fewer stay in L1 while rows pass.
 constexpr int64_t price_of_piece(int64_t rows, int64_t vectors, int64_t k) {
   constexpr int64_t kAround = 60;  // of a call, and of each result: a store and the epilogue's load
   constexpr int64_t kResult = 3;
   const int64_t sums = rows * vectors;
   const int64_t a_k = max64(max64(sums, rows + vectors + 1), sums >= 4 ? 4 : 2) + 1;
-  return k * a_k + kAround + sums * kResult;
+  return k * a_k + k * vectors / 4 + kAround + sums * kResult;
 }
 
-// The cheapest cut of so many rows by so many columns; of equal ones that of fewer vectors, whose
-// columns of B are more likely to stay in L1 while rows pass.
+// The cheapest cut of so many rows by so many columns.
 template <class T>
 constexpr DirectShape direct_shape(int64_t rows, int64_t columns, int64_t k) {
   const int64_t vectors = ceil_div(columns, Simd<T>::kLanes);
