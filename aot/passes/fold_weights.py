@@ -47,7 +47,7 @@ class _Constants:
 
 def fold_weights(graph: LoopGraph) -> LoopGraph:
     """The graph with its constant parts as derived weights."""
-    writer = _constant_writers(graph)
+    writer = constant_writers(graph)
     if not writer:
         return graph
     free = free_values(dict.fromkeys(writer.values()), graph)
@@ -92,7 +92,8 @@ def _without(op: LoopOp, folded: set[str]) -> LoopOp | None:
     return replace(op, stores=stores) if stores else None
 
 
-def _constant_writers(graph: LoopGraph) -> dict[str, LoopNest]:
+def constant_writers(graph: LoopGraph) -> dict[str, LoopNest]:
+    """By buffer, in their order: the only nests that write what follows from weights alone."""
     counts: dict[str, int] = {}
     for op in graph.ops:
         for name in writes(op):

@@ -20,6 +20,7 @@ from aot.passes.layout import choose_layouts, own_outputs
 from aot.passes.narrow import narrow_broadcasts
 from aot.passes.normalize_axes import normalize_axes
 from aot.passes.resolve_conflicts import resolve_conflicts
+from aot.passes.scale_weights import scale_weights
 from aot.passes.split_templates import split_templates
 from aot.passes.updates import narrow_updates, own_bases
 
@@ -59,6 +60,7 @@ PASSES: tuple[Pass, ...] = (
     _by_device("resolve_conflicts", resolve_conflicts),
     _by_device("join_templates", join_templates),
     _by_device("expand_templates", expand_templates),
+    _by_device("scale_weights", scale_weights),
     # Before inlining, which would mix constants with what varies.
     _everywhere("fold_weights", fold_weights),
     # Views vanish first, so that what remains shows its real accesses to every later choice.

@@ -75,6 +75,11 @@ class TemplateCall(ABC):
     follows: ClassVar[str] = ""
     """The role whose layout suits the result best; "": any layout is as good."""
 
+    @property
+    def scaled(self) -> tuple[str, int, int] | None:
+        """The role, and its axis, that factors along an axis of the result can go into."""
+        return None
+
     @cached_property
     def operands(self) -> tuple[tuple[str, View], ...]:
         """(role, view) of every operand that is given, in order."""

@@ -123,6 +123,11 @@ class Conv(TemplateCall):
     last: bool | None = None
 
     @property
+    def scaled(self) -> tuple[str, int, int] | None:
+        """The weight of an output channel; of phases and parts, channels are others."""
+        return None if self.phases or self.is_partial else ("w", 0, 1)
+
+    @property
     def is_partial(self) -> bool:
         """True of parts of a depth."""
         return self.parts is not None
