@@ -92,7 +92,7 @@ struct FirstLanes {
 // B whose columns are neighbours in memory, of T or narrower; vector j of a row.
 template <class T, class E>
 struct RowsOfB {
-  static constexpr bool kPacked = false;
+  static constexpr bool kPacked = false, kMany = false;
   static constexpr int kFetched = 3;  // where to, as __builtin_prefetch counts levels
   const E* b;
   int64_t row;
@@ -105,7 +105,7 @@ struct RowsOfB {
 // B in panels.
 template <class T>
 struct PanelsOfB {
-  static constexpr bool kPacked = true;
+  static constexpr bool kPacked = true, kMany = false;
   static constexpr int kFetched = 3;
   const T* b;
   int64_t panel;
@@ -119,9 +119,10 @@ struct PanelsOfB {
   AOT_INLINE PanelsOfB from(int64_t k) const { return {b + k * kPanel, panel, first}; }
 };
 
-// The same where what is fetched is more than L1 holds.
+// The same where what is fetched is more than L1 holds, for some pieces in turn.
 template <class T>
 struct FarPanelsOfB : PanelsOfB<T> {
+  static constexpr bool kMany = true;
   static constexpr int kFetched = 2;
 };
 
@@ -137,6 +138,9 @@ struct DirectArgs {
   bool add;                    // to what C has
   const char* next = nullptr;  // a line is fetched at each k from here on: of mapped memory
   int64_t line = 0;            // bytes from a k's line to the next k's
+  // With kMany, so many pieces in turn, elements from one's operands to the next one's; how many of
+  // them fetch, and bytes from where one begins to where the next one does.
+  int64_t pieces = 1, a_next = 0, b_next = 0, c_next = 0, fetch = 1, fetch_next = 0;
 };
 
 template <class T, class Source>
@@ -153,71 +157,75 @@ __attribute__((noinline)) void direct_kernel(const DirectArgs<T, Source>& d) {
   // Rows are reached from every third one: one and two strides on, in an address.
   constexpr int kBases = (MR + 2) / 3;
   const int64_t row = d.a_row, col = d.a_col, step = d.b.step(), ldc = d.ldc, depth = d.k;
-  T* const corner = d.c;
   const FirstLanes<T> last(d.last);
-  const T* a[kBases];
-  AOT_UNROLL for (int i = 0; i < kBases; ++i) a[i] = d.a + 3 * i * row;
-  auto* b = d.b.at(0);
+  auto* const b0 = d.b.at(0);
   int64_t at[NV];
-  AOT_UNROLL for (int j = 0; j < NV; ++j) at[j] = d.b.at(j) - b;
-  bool add = d.add;
-  const char* next = d.next;
-  const int64_t line = d.line;
-  int64_t k = 0;
-  do {
-    V acc[kTurns][MR][NV];
-    AOT_UNROLL for (int t = 0; t < kTurns; ++t) {
-      AOT_UNROLL for (int i = 0; i < MR; ++i) {
-        AOT_UNROLL for (int j = 0; j < NV; ++j) acc[t][i][j] = S::zero();
-      }
-    }
-    const auto one = [&](V(&sums)[MR][NV]) __attribute__((always_inline)) {
-      V bv[NV];
-      AOT_UNROLL for (int j = 0; j < NV; ++j) {
-        if constexpr (Source::kPacked) {
-          bv[j] = S::load(b + at[j]);
-        } else if (j + 1 < NV) {
-          bv[j] = load_widened<T>(b + j * kL);
-        } else {
-          bv[j] = last.load(b + j * kL);
-        }
-        // As operands of two operations compilers would load it twice, where loads are what counts.
-        if constexpr (MR == 2) asm("" : "+v"(bv[j]));
-      }
-      AOT_UNROLL for (int i = 0; i < MR; ++i) {
-        const V x = S::set1(a[i / 3][i % 3 * row]);
-        AOT_UNROLL for (int j = 0; j < NV; ++j) sums[i][j] = S::fma(x, bv[j], sums[i][j]);
-      }
-      AOT_UNROLL for (int i = 0; i < kBases; ++i) a[i] += col;
-      b += step;
-      __builtin_prefetch(next, 0, Source::kFetched);
-      next += line;
-    };
-    const int64_t stop = min64(depth, k + kChain);
-    if constexpr (kTurns > 1) {
-      for (; k + kTurns <= stop; k += kTurns) {
-        AOT_UNROLL for (int t = 0; t < kTurns; ++t) one(acc[t]);
-      }
-    }
-    // The loop's own half cycle shows where a k's operations are few.
-    if constexpr (kTurns == 1 && MR * NV <= 12) {
-      AOT_UNROLL_4 for (; k < stop; ++k) one(acc[0]);
-    }
-    for (; k < stop; ++k) one(acc[0]);
-    AOT_UNROLL for (int i = 0; i < MR; ++i) {
-      AOT_UNROLL for (int j = 0; j < NV; ++j) {
-        T* const c = corner + i * ldc + j * kL;
-        V sum = acc[0][i][j];
-        AOT_UNROLL for (int t = 1; t < kTurns; ++t) sum += acc[t][i][j];
-        if (EXACT && j + 1 == NV) {
-          last.store(c, add ? last.load(c) + sum : sum);
-        } else {
-          S::store(c, add ? S::load(c) + sum : sum);
+  AOT_UNROLL for (int j = 0; j < NV; ++j) at[j] = d.b.at(j) - b0;
+  for (int64_t piece = 0; piece < (Source::kMany ? d.pieces : 1); ++piece) {
+    const bool fetches = !Source::kMany || piece < d.fetch;
+    const char* next = d.next + (fetches ? piece * d.fetch_next : 0);
+    const int64_t line = fetches ? d.line : 0;
+    T* const corner = d.c + piece * d.c_next;
+    auto* b = b0 + piece * d.b_next;
+    const T* a[kBases];
+    AOT_UNROLL for (int i = 0; i < kBases; ++i) a[i] = d.a + piece * d.a_next + 3 * i * row;
+    bool add = d.add;
+    int64_t k = 0;
+    do {
+      V acc[kTurns][MR][NV];
+      AOT_UNROLL for (int t = 0; t < kTurns; ++t) {
+        AOT_UNROLL for (int i = 0; i < MR; ++i) {
+          AOT_UNROLL for (int j = 0; j < NV; ++j) acc[t][i][j] = S::zero();
         }
       }
-    }
-    add = true;
-  } while (k < depth);
+      const auto one = [&](V(&sums)[MR][NV]) __attribute__((always_inline)) {
+        V bv[NV];
+        AOT_UNROLL for (int j = 0; j < NV; ++j) {
+          if constexpr (Source::kPacked) {
+            bv[j] = S::load(b + at[j]);
+          } else if (j + 1 < NV) {
+            bv[j] = load_widened<T>(b + j * kL);
+          } else {
+            bv[j] = last.load(b + j * kL);
+          }
+          // Compilers would load operands of two operations twice, where loads are what counts.
+          if constexpr (MR == 2) asm("" : "+v"(bv[j]));
+        }
+        AOT_UNROLL for (int i = 0; i < MR; ++i) {
+          const V x = S::set1(a[i / 3][i % 3 * row]);
+          AOT_UNROLL for (int j = 0; j < NV; ++j) sums[i][j] = S::fma(x, bv[j], sums[i][j]);
+        }
+        AOT_UNROLL for (int i = 0; i < kBases; ++i) a[i] += col;
+        b += step;
+        __builtin_prefetch(next, 0, Source::kFetched);
+        next += line;
+      };
+      const int64_t stop = min64(depth, k + kChain);
+      if constexpr (kTurns > 1) {
+        for (; k + kTurns <= stop; k += kTurns) {
+          AOT_UNROLL for (int t = 0; t < kTurns; ++t) one(acc[t]);
+        }
+      }
+      // The loop's own half cycle shows where a k's operations are few.
+      if constexpr (kTurns == 1 && MR * NV <= 12) {
+        AOT_UNROLL_4 for (; k < stop; ++k) one(acc[0]);
+      }
+      for (; k < stop; ++k) one(acc[0]);
+      AOT_UNROLL for (int i = 0; i < MR; ++i) {
+        AOT_UNROLL for (int j = 0; j < NV; ++j) {
+          T* const c = corner + i * ldc + j * kL;
+          V sum = acc[0][i][j];
+          AOT_UNROLL for (int t = 1; t < kTurns; ++t) sum += acc[t][i][j];
+          if (EXACT && j + 1 == NV) {
+            last.store(c, add ? last.load(c) + sum : sum);
+          } else {
+            S::store(c, add ? S::load(c) + sum : sum);
+          }
+        }
+      }
+      add = true;
+    } while (k < depth);
+  }
 }
 
 // Rows and vectors that are computed at once.
@@ -235,6 +243,8 @@ struct Pieces {
       : count(ceil_div(all, most)), base(all / count), extra(all % count) {}
   constexpr AOT_INLINE int64_t size(int64_t i) const { return base + (i < extra); }
   constexpr AOT_INLINE int64_t begin(int64_t i) const { return i * base + min64(i, extra); }
+  // Pieces of one size from this one on.
+  constexpr AOT_INLINE int64_t alike(int64_t i) const { return i < extra ? extra - i : count - i; }
 };
 
 // Of a piece, in half cycles: two operations a cycle and two loads, of which one fetches ahead;

@@ -48,6 +48,9 @@ AOT_INLINE DirectArgs<T, Source> even_args(const EvenBlock<T>& e) {
   return {nullptr, e.a_row, 1, {{e.b.b, e.b.panel_stride}}, e.k, nullptr, e.ldc, 0, false};
 }
 
+// Groups of a strip that one call computes at most, whose results are fetched together.
+inline constexpr int64_t kGroups = 8;
+
 // Strips outermost, as `block_by_strips`: done(i0, i1) gets rows that are C's first ones. For all
 // of K, and B that is warm.
 template <uint32_t ROWS, uint32_t VECTORS, class T, class Done>
@@ -62,16 +65,21 @@ AOT_INLINE void even_by_strips(const EvenBlock<T>& e, const DirectShape& shape, 
     // The first group fetches the next strip's rows, which mostly follow each other.
     args.next = reinterpret_cast<const char*>(args.a + mr * e.a_row);
     args.line = 64;
-    for (int64_t g = 0; g < groups.count; ++g, args.line = 0) {
+    for (int64_t g = 0, count; g < groups.count; g += count, args.line = 0) {
       const int64_t j0 = groups.begin(g), nv = groups.size(g);
+      // Some groups of whole panels at once; more would fetch too many results together.
+      count = nv % kPer == 0 && j0 % kPer == 0 ? min64(groups.alike(g), kGroups) : 1;
       if (e.out != nullptr) {
         const char* row = e.out + i0 * e.out_row + j0 * e.out_panel / kPer;
         for (int64_t i = 0; i < mr; ++i, row += e.out_row) {
-          for (int64_t q = 0; q < nv * e.out_panel / kPer; q += 64) {
+          for (int64_t q = 0; q < count * nv * e.out_panel / kPer; q += 64) {
             __builtin_prefetch(row + q, 1, 3);
           }
         }
       }
+      args.pieces = count;
+      args.b_next = nv / kPer * e.b.panel_stride;
+      args.c_next = nv * kL;
       args.b.first = j0;
       args.c = e.c + j0 * kL;
       kDirectTable<T, Source, ROWS, VECTORS>.fn[mr][nv](args);
@@ -100,16 +108,22 @@ AOT_INLINE void even_by_panels(const EvenBlock<T>& e, const DirectShape& shape, 
       args.b.first = groups.begin(g);
       const T* next = args.b.b + (args.b.first + nv) / kPer * e.b.panel_stride;
       if (g + 1 == groups.count) next = k + kb < e.k ? args.b.b + kb * kPanel : after;
-      for (int64_t s = 0; s < strips.count; ++s) {
-        const int64_t panel = s / parts, part = s % parts;
-        const bool any = panel < fetched;
+      for (int64_t s = 0, count; s < strips.count; s += count) {
+        const int64_t panel = s / parts, part = s % parts, mr = strips.size(s);
+        const bool fetches = panel < fetched;
+        count = min64(strips.alike(s), fetches ? parts - part : strips.count);
+        args.pieces = count;
+        args.fetch = fetches ? count : 0;
         args.a = e.a + strips.begin(s) * e.a_row + k;
+        args.a_next = mr * e.a_row;
         args.c = e.c + strips.begin(s) * e.ldc + args.b.first * kL;
+        args.c_next = mr * e.ldc;
         // A line is asked for several times: once it is on its way that is cheap.
         const T* line = next + panel * e.b.panel_stride + args.k * part / parts * kPanel;
-        args.next = reinterpret_cast<const char*>(any ? line : args.a);
-        args.line = any ? ceil_div(kPanel, parts) * int64_t(sizeof(T)) : 0;
-        kDirectTable<T, Source, ROWS, VECTORS>.fn[strips.size(s)][nv](args);
+        args.next = reinterpret_cast<const char*>(fetches ? line : args.a);
+        args.line = ceil_div(kPanel, parts) * int64_t(sizeof(T));
+        args.fetch_next = ceil_div(args.k, parts) * kPanel * int64_t(sizeof(T));
+        kDirectTable<T, Source, ROWS, VECTORS>.fn[mr][nv](args);
       }
     }
   }
