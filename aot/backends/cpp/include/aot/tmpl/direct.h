@@ -148,7 +148,7 @@ using DirectFn = void (*)(const DirectArgs<T, Source>&);
 
 // EXACT: no column of C beyond the last is written.
 template <class T, class Source, int MR, int NV, bool EXACT>
-__attribute__((noinline)) void direct_kernel(const DirectArgs<T, Source>& d) {
+AOT_INLINE void direct_piece(const DirectArgs<T, Source>& d, int64_t piece) {
   using S = Simd<T>;
   using V = typename S::V;
   constexpr int kL = S::kLanes;
@@ -157,75 +157,80 @@ __attribute__((noinline)) void direct_kernel(const DirectArgs<T, Source>& d) {
   // Rows are reached from every third one: one and two strides on, in an address.
   constexpr int kBases = (MR + 2) / 3;
   const int64_t row = d.a_row, col = d.a_col, step = d.b.step(), ldc = d.ldc, depth = d.k;
+  T* const corner = d.c + piece * d.c_next;
   const FirstLanes<T> last(d.last);
-  auto* const b0 = d.b.at(0);
+  const T* a[kBases];
+  AOT_UNROLL for (int i = 0; i < kBases; ++i) a[i] = d.a + piece * d.a_next + 3 * i * row;
+  auto* b = d.b.at(0);
   int64_t at[NV];
-  AOT_UNROLL for (int j = 0; j < NV; ++j) at[j] = d.b.at(j) - b0;
-  for (int64_t piece = 0; piece < (Source::kMany ? d.pieces : 1); ++piece) {
-    const bool fetches = !Source::kMany || piece < d.fetch;
-    const char* next = d.next + (fetches ? piece * d.fetch_next : 0);
-    const int64_t line = fetches ? d.line : 0;
-    T* const corner = d.c + piece * d.c_next;
-    auto* b = b0 + piece * d.b_next;
-    const T* a[kBases];
-    AOT_UNROLL for (int i = 0; i < kBases; ++i) a[i] = d.a + piece * d.a_next + 3 * i * row;
-    bool add = d.add;
-    int64_t k = 0;
-    do {
-      V acc[kTurns][MR][NV];
-      AOT_UNROLL for (int t = 0; t < kTurns; ++t) {
-        AOT_UNROLL for (int i = 0; i < MR; ++i) {
-          AOT_UNROLL for (int j = 0; j < NV; ++j) acc[t][i][j] = S::zero();
-        }
-      }
-      const auto one = [&](V(&sums)[MR][NV]) __attribute__((always_inline)) {
-        V bv[NV];
-        AOT_UNROLL for (int j = 0; j < NV; ++j) {
-          if constexpr (Source::kPacked) {
-            bv[j] = S::load(b + at[j]);
-          } else if (j + 1 < NV) {
-            bv[j] = load_widened<T>(b + j * kL);
-          } else {
-            bv[j] = last.load(b + j * kL);
-          }
-          // Compilers would load operands of two operations twice, where loads are what counts.
-          if constexpr (MR == 2) asm("" : "+v"(bv[j]));
-        }
-        AOT_UNROLL for (int i = 0; i < MR; ++i) {
-          const V x = S::set1(a[i / 3][i % 3 * row]);
-          AOT_UNROLL for (int j = 0; j < NV; ++j) sums[i][j] = S::fma(x, bv[j], sums[i][j]);
-        }
-        AOT_UNROLL for (int i = 0; i < kBases; ++i) a[i] += col;
-        b += step;
-        __builtin_prefetch(next, 0, Source::kFetched);
-        next += line;
-      };
-      const int64_t stop = min64(depth, k + kChain);
-      if constexpr (kTurns > 1) {
-        for (; k + kTurns <= stop; k += kTurns) {
-          AOT_UNROLL for (int t = 0; t < kTurns; ++t) one(acc[t]);
-        }
-      }
-      // The loop's own half cycle shows where a k's operations are few.
-      if constexpr (kTurns == 1 && MR * NV <= 12) {
-        AOT_UNROLL_4 for (; k < stop; ++k) one(acc[0]);
-      }
-      for (; k < stop; ++k) one(acc[0]);
+  AOT_UNROLL for (int j = 0; j < NV; ++j) at[j] = d.b.at(j) - b;
+  b += piece * d.b_next;
+  bool add = d.add;
+  const bool fetches = piece < d.fetch;
+  const char* next = d.next + (fetches ? piece * d.fetch_next : 0);
+  const int64_t line = fetches ? d.line : 0;
+  int64_t k = 0;
+  do {
+    V acc[kTurns][MR][NV];
+    AOT_UNROLL for (int t = 0; t < kTurns; ++t) {
       AOT_UNROLL for (int i = 0; i < MR; ++i) {
-        AOT_UNROLL for (int j = 0; j < NV; ++j) {
-          T* const c = corner + i * ldc + j * kL;
-          V sum = acc[0][i][j];
-          AOT_UNROLL for (int t = 1; t < kTurns; ++t) sum += acc[t][i][j];
-          if (EXACT && j + 1 == NV) {
-            last.store(c, add ? last.load(c) + sum : sum);
-          } else {
-            S::store(c, add ? S::load(c) + sum : sum);
-          }
+        AOT_UNROLL for (int j = 0; j < NV; ++j) acc[t][i][j] = S::zero();
+      }
+    }
+    const auto one = [&](V(&sums)[MR][NV]) __attribute__((always_inline)) {
+      V bv[NV];
+      AOT_UNROLL for (int j = 0; j < NV; ++j) {
+        if constexpr (Source::kPacked) {
+          bv[j] = S::load(b + at[j]);
+        } else if (j + 1 < NV) {
+          bv[j] = load_widened<T>(b + j * kL);
+        } else {
+          bv[j] = last.load(b + j * kL);
+        }
+        // Compilers would load operands of two operations twice, where loads are what counts.
+        if constexpr (MR == 2) asm("" : "+v"(bv[j]));
+      }
+      AOT_UNROLL for (int i = 0; i < MR; ++i) {
+        const V x = S::set1(a[i / 3][i % 3 * row]);
+        AOT_UNROLL for (int j = 0; j < NV; ++j) sums[i][j] = S::fma(x, bv[j], sums[i][j]);
+      }
+      AOT_UNROLL for (int i = 0; i < kBases; ++i) a[i] += col;
+      b += step;
+      __builtin_prefetch(next, 0, Source::kFetched);
+      next += line;
+    };
+    const int64_t stop = min64(depth, k + kChain);
+    if constexpr (kTurns > 1) {
+      for (; k + kTurns <= stop; k += kTurns) {
+        AOT_UNROLL for (int t = 0; t < kTurns; ++t) one(acc[t]);
+      }
+    }
+    // The loop's own half cycle shows where a k's operations are few.
+    if constexpr (kTurns == 1 && MR * NV <= 12) {
+      AOT_UNROLL_4 for (; k < stop; ++k) one(acc[0]);
+    }
+    for (; k < stop; ++k) one(acc[0]);
+    AOT_UNROLL for (int i = 0; i < MR; ++i) {
+      AOT_UNROLL for (int j = 0; j < NV; ++j) {
+        T* const c = corner + i * ldc + j * kL;
+        V sum = acc[0][i][j];
+        AOT_UNROLL for (int t = 1; t < kTurns; ++t) sum += acc[t][i][j];
+        if (EXACT && j + 1 == NV) {
+          last.store(c, add ? last.load(c) + sum : sum);
+        } else {
+          S::store(c, add ? S::load(c) + sum : sum);
         }
       }
-      add = true;
-    } while (k < depth);
-  }
+    }
+    add = true;
+  } while (k < depth);
+}
+
+template <class T, class Source, int MR, int NV, bool EXACT>
+__attribute__((noinline)) void direct_kernel(const DirectArgs<T, Source>& args) {
+  const DirectArgs<T, Source> own = args;  // which no store to C can change
+  const int64_t pieces = Source::kMany ? own.pieces : 1;
+  for (int64_t i = 0; i < pieces; ++i) direct_piece<T, Source, MR, NV, EXACT>(own, i);
 }
 
 // Rows and vectors that are computed at once.
