@@ -218,8 +218,8 @@ __attribute__((noinline)) void direct_kernel(const DirectArgs<T, Source>& d) {
 // Rows and vectors that are computed at once.
 struct DirectShape {
   int64_t rows, vectors;
-  int64_t price;  // of all, in half cycles
-  int64_t far;    // the part of it that lines of B take, which are read in place
+  int64_t price;    // of all, in half cycles
+  int64_t far = 0;  // the part of it that lines of B take, which are read in place
 };
 
 inline constexpr int kMostDirectRows = 14, kMostDirectVectors = 6;

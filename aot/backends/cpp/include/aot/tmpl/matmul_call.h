@@ -258,8 +258,10 @@ constexpr Way matmul_way() {
     const int64_t exchanged = price_across<T>(n, m, Cfg::K, kept, false) + turning;
     const int64_t direct = price_in_pieces<Cfg>(m, n);
     // B is packed, too, where one strip does not read it in place; short vectors turn A slowly.
+    constexpr int64_t kVector = 10;  // half cycles
     const bool packs = kFewRegisters && Cfg::M > RegisterBlock<T>::kRows;
-    const int64_t copying = m * Cfg::K * (kFewRegisters ? 5 : 2) / 4 + (packs ? packing : 0);
+    const int64_t each = kFewRegisters ? kVector : Simd<T>::kLanes / 2;
+    const int64_t copying = m * Cfg::K * each / Simd<T>::kLanes + (packs ? packing : 0);
     const int64_t copies = packed_price<T>(m, n, Cfg::K) + copying;
     if (copies < min64(direct, exchanged)) return Way::kCopies;
     return direct <= exchanged ? Way::kDirect : Way::kTurned;
