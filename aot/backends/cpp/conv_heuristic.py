@@ -76,9 +76,10 @@ class ConvBlocking:
 
     The fields are those of `ConvConfig` in aot/tmpl/conv.h; `grain` is the number of units worth
     a thread of their own. `pairs`: input and weight are bfloat16, multiplied in pairs.
-    `turned`: the epilogue gets tiles whose pixels are contiguous. `pieces`: tiles of bfloat16
-    multiply where there are some. `gathered`: pixels' taps are copied side by side for tiles.
-    `even`: pixels are read as rows that lie evenly.
+    `turned`: the epilogue gets tiles whose pixels are contiguous; `spread`: so many phases of a
+    pixel are neighbours there. `pieces`: tiles of bfloat16 multiply where there are some.
+    `gathered`: pixels' taps are copied side by side for tiles. `even`: pixels are read as rows that
+    lie evenly.
     """
 
     shape: ConvShape
@@ -94,6 +95,7 @@ class ConvBlocking:
     narrow_b: bool
     pairs: bool = False
     turned: bool = False
+    spread: int = 1
     pieces: Pieces | None = None
     gathered: bool = False
     even: bool = False
@@ -115,7 +117,7 @@ class ConvBlocking:
         table = -(-taps * pointers * _POINTER_BYTES // 64) * 64
         elements = whole * (width + PANEL)
         if self.turned:
-            elements += self.nc * (_TURN + PANEL)
+            elements += self.nc * (_TURN * self.spread + PANEL)
         if self.narrow_b:
             elements += 4 * PANEL * self.kb
         if not self.patch:
@@ -165,6 +167,7 @@ def conv_blocking(
     b_bytes: int | None = None,
     pairs: bool = False,
     turned: bool = False,
+    spread: int = 1,
     floats: bool = False,
     plane: int = 0,
     even: bool = False,
@@ -174,10 +177,11 @@ def conv_blocking(
     `pixels` (output pixels of all images) and `ow` (output width) are the sizes, or typical ones.
     `channels_contiguous` is true when the input's channels have stride 1; sizes of stored elements
     are as in `matmul_blocking`; `pairs`: both operands are bfloat16;
-    `turned`: the output's pixels are contiguous, and its channels are not; `floats`: both operands
-    are float32, which tiles of bfloat16 may multiply; `plane`: output pixels of a plane, where
-    those of pairs may be gathered; `even`: the input has its pixels, which are `pixels` always, one
-    after the other, of the type that is computed in, and a kernel has one position.
+    `turned`: the output's pixels are contiguous, and its channels are not; `spread`: phases of a
+    pixel that are neighbours in turned tiles; `floats`: both operands are float32, which tiles of
+    bfloat16 may multiply; `plane`: output pixels of a plane, where those of pairs may be gathered;
+    `even`: the input has its pixels, which are `pixels` always, one after the other, of the type
+    that is computed in, and a kernel has one position.
     """
     narrow_a = a_bytes is not None and a_bytes < accumulator_bytes
     patch = needs_patch(shape, channels_contiguous, narrow_a)
@@ -208,6 +212,7 @@ def conv_blocking(
         narrow_b=base.narrow_b,
         pairs=pairs,
         turned=turned,
+        spread=spread,
         pieces=pieces_blocking(pixels, shape.oc, k // run, run) if floats and not turned else None,
         gathered=pairs and channels_contiguous and _gathers(shape, ow, plane),
         even=even and not (patch or turned) and pixels >= _EVEN_PIXELS,

@@ -218,6 +218,8 @@ class Case:
         if b.pieces is not None:
             cut = f"PN = {b.pieces.columns}, PK = {b.pieces.depth}, PM = {b.pieces.rows}"
             flags["cut"] = f"static constexpr bool PIECES = true;\nstatic constexpr int64_t {cut};"
+        if b.spread > 1:
+            flags["cut"] = f"static constexpr int64_t SPREAD = {b.spread};"
         if b.gathered:
             flags["cut"] = "static constexpr bool GATHERED = true;"
         if b.even:
@@ -450,3 +452,12 @@ def check_case(level, case, pieces, ahead=""):
         channels_last=case.channels_last,
         pieces=pieces,
     )
+
+
+@pytest.mark.parametrize("spread", [2, 4])
+def test_turned_tiles_have_room_for_phases_side_by_side(level, spread):
+    """Both sides reckon with as much: too little scratch overwrites what is behind it."""
+    shape = ConvShape(1, 8, 512, (1, 1, 1), (1, 1, 1))
+    blocking = conv_blocking(shape, 4096, 256, turned=True, spread=spread, a_bytes=2, b_bytes=2)
+    text = Case(shape, 1, (1, 16, 256), "bfloat16", blocking=blocking, turned=True).text("v")
+    assert build(HEADER + text, level)["scratch_v"](256) == blocking.scratch_bytes(256)

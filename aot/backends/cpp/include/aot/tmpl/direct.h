@@ -36,9 +36,9 @@ struct FirstLanes {
   explicit AOT_INLINE FirstLanes(int64_t n) {
     typedef std::conditional_t<sizeof(T) == 8, int64_t, int32_t> Lane;
     typedef Lane Lanes __attribute__((vector_size(32)));
-    Lanes found;
-    AOT_UNROLL for (int i = 0; i < Simd<T>::kLanes; ++i) found[i] = i < n ? -1 : 0;
-    mask = __m256i(found);
+    Lanes lane;
+    AOT_UNROLL for (int i = 0; i < Simd<T>::kLanes; ++i) lane[i] = i;
+    mask = __m256i(Lane(n) - Lanes{} > lane);
   }
 #else
   int64_t n;
@@ -166,6 +166,7 @@ AOT_INLINE void direct_piece(const DirectArgs<T, Source>& d, int64_t piece) {
   AOT_UNROLL for (int j = 0; j < NV; ++j) at[j] = d.b.at(j) - b;
   b += piece * d.b_next;
   bool add = d.add;
+  const bool part = d.last < kL;  // stores of all lanes are faster without a mask
   const bool fetches = piece < d.fetch;
   const char* next = d.next + (fetches ? piece * d.fetch_next : 0);
   const int64_t line = fetches ? d.line : 0;
@@ -215,7 +216,7 @@ AOT_INLINE void direct_piece(const DirectArgs<T, Source>& d, int64_t piece) {
         T* const c = corner + i * ldc + j * kL;
         V sum = acc[0][i][j];
         AOT_UNROLL for (int t = 1; t < kTurns; ++t) sum += acc[t][i][j];
-        if (EXACT && j + 1 == NV) {
+        if (EXACT && j + 1 == NV && part) {
           last.store(c, add ? last.load(c) + sum : sum);
         } else {
           S::store(c, add ? S::load(c) + sum : sum);
@@ -236,10 +237,22 @@ __attribute__((noinline)) void direct_kernel(const DirectArgs<T, Source>& args) 
 // Rows and vectors that are computed at once.
 struct DirectShape {
   int64_t rows, vectors;
-  int64_t price;  // of all, in half cycles
+  int64_t price;    // of all, in half cycles
+  int64_t far = 0;  // the part of it that lines of B take, which are read in place
 };
 
 inline constexpr int kMostDirectRows = 14, kMostDirectVectors = 6;
+
+// Registers besides those of sums and of B's vectors: an element of A, and where masks are vectors
+// that of the last one. Without a register it is loaded at each k, and so are B's vectors again.
+inline constexpr int kDirectRest = kFewRegisters && kLoadsParts<float, float> ? 2 : 1;
+
+// Bytes that are fetched at each k of the rows that follow `rows` others: these and no more, where
+// B fills half of a small first level of cache.
+template <class T>
+constexpr AOT_INLINE int64_t direct_line(int64_t rows) {
+  return kFewRegisters ? min64(rows * int64_t(sizeof(T)), 64) : 64;
+}
 
 // Cuts `count` into pieces of nearly equal size, none above `most`.
 struct Pieces {
@@ -252,34 +265,78 @@ struct Pieces {
   constexpr AOT_INLINE int64_t alike(int64_t i) const { return i < extra ? extra - i : count - i; }
 };
 
-// Of a piece, in half cycles: two operations a cycle and two loads, of which one fetches ahead;
-// sums wait four cycles for each other. A vector of B is an eighth of a cycle more: the more of
-// them, the fewer stay in L1 while rows pass.
-constexpr int64_t price_of_piece(int64_t rows, int64_t vectors, int64_t k) {
-  constexpr int64_t kAround = 60;  // of a call, and of each result: a store and the epilogue's load
-  constexpr int64_t kResult = 3;
-  const int64_t sums = rows * vectors;
-  const int64_t a_k = max64(max64(sums, rows + vectors + 1), sums >= 4 ? 4 : 2) + 1;
+// What a strip of `rows` by `vectors` takes, in half cycles: at each k two operations a cycle and
+// two loads, sums that wait four cycles for each other, and the loop's own; around it a call and,
+// for each result, a store and the epilogue's load. With few registers a k is few operations,
+// beside which the loop's own and the line that is fetched show.
+constexpr int64_t direct_strip(int64_t rows, int64_t vectors, int64_t k) {
+  constexpr int64_t kAround = 60, kResult = 3;
+  const int64_t sums = rows * vectors, loads = rows + vectors, least = sums >= 4 ? 4 : 2;
+  const int64_t a_k = kFewRegisters ? max64(max64(sums, least) + 3, (loads + 1) * 4 / 3)
+                                    : max64(max64(sums, loads), least) + 1;
+  return k * a_k + kAround + sums * kResult;
+}
+
+// The same of panels that lie near: the line that is fetched is a load, and a vector of B an eighth
+// of a cycle more, for the more there are of them, the fewer stay in L1 while rows pass.
+constexpr int64_t panel_strip(int64_t rows, int64_t vectors, int64_t k) {
+  constexpr int64_t kAround = 60, kResult = 3;
+  const int64_t sums = rows * vectors, least = sums >= 4 ? 4 : 2;
+  const int64_t a_k = max64(max64(sums, rows + vectors + 1), least) + 1;
   return k * a_k + k * vectors / 4 + kAround + sums * kResult;
+}
+
+// The sum of strip(rows, vectors) over all strips and groups: they have two sizes at most.
+template <class Strip>
+constexpr int64_t price_of(const Pieces& strips, const Pieces& groups, const Strip& strip) {
+  int64_t sum = 0;
+  for (const bool high : {true, false}) {
+    for (const bool wide : {true, false}) {
+      const int64_t count = (high ? strips.extra : strips.count - strips.extra) *
+                            (wide ? groups.extra : groups.count - groups.extra);
+      if (count > 0) sum += count * strip(strips.base + high, groups.base + wide);
+    }
+  }
+  return sum;
 }
 
 // The cheapest cut of so many rows by so many columns.
 template <class T>
 constexpr DirectShape direct_shape(int64_t rows, int64_t columns, int64_t k) {
   const int64_t vectors = ceil_div(columns, Simd<T>::kLanes);
+  DirectShape best{0, 0, 0, 0};
+  for (int64_t nv = min64(vectors, kMostDirectVectors); nv > 0; --nv) {
+    const int64_t most = min64(kMostDirectRows, (kVectorRegisters - kDirectRest - nv) / nv);
+    if (most < 1) continue;
+    const Pieces strips(rows, most), groups(vectors, nv);
+    const int64_t mr = ceil_div(rows, strips.count), gv = ceil_div(vectors, groups.count);
+    int64_t price = strips.count * groups.count * direct_strip(mr, gv, k), far = 0;
+    if (kFewRegisters) {
+      // Low and narrow pieces differ by more. And a line of B comes from far once for each group
+      // that has a part of it: groups of half lines read most of them twice.
+      constexpr int64_t kHalfLine = 3;
+      price = price_of(strips, groups, [&](int64_t r, int64_t v) { return direct_strip(r, v, k); });
+      far = price_of(Pieces(1, 1), groups, [&](int64_t, int64_t v) {
+        return k * (2 + v * kVectorBytes / 32) * kHalfLine;
+      });
+      price += far;
+    }
+    if (best.rows == 0 || price < best.price) best = {mr, gv, price, far};
+  }
+  return best;
+}
+
+// The same of panels that lie near.
+template <class T>
+constexpr DirectShape panel_shape(int64_t rows, int64_t columns, int64_t k) {
+  const int64_t vectors = ceil_div(columns, Simd<T>::kLanes);
   DirectShape best{0, 0, 0};
-  for (int64_t nv = 1; nv <= min64(vectors, kMostDirectVectors); ++nv) {
+  for (int64_t nv = min64(vectors, kMostDirectVectors); nv > 0; --nv) {
     const int64_t most = min64(kMostDirectRows, (kVectorRegisters - 1 - nv) / nv);
     if (most < 1) continue;
     const Pieces strips(rows, most), groups(vectors, nv);
-    int64_t price = 0;
-    for (const bool low : {false, true}) {
-      for (const bool narrow : {false, true}) {
-        const int64_t count = (low ? strips.count - strips.extra : strips.extra) *
-                              (narrow ? groups.count - groups.extra : groups.extra);
-        price += count * price_of_piece(strips.base + !low, groups.base + !narrow, k);
-      }
-    }
+    const int64_t price =
+        price_of(strips, groups, [&](int64_t r, int64_t v) { return panel_strip(r, v, k); });
     if (best.rows == 0 || price < best.price) best = {strips.size(0), groups.size(0), price};
   }
   return best;
@@ -408,7 +465,7 @@ struct Dots {
   // and a permutation a cycle.
   static constexpr int64_t price(int64_t rows, int64_t columns, int64_t k) {
     const int64_t blocks = ceil_div(rows, kRows) * ceil_div(columns, kColumns);
-    return blocks * (ceil_div(k, kL) * (kL + 1) + 4 * kL + 30);
+    return blocks * (ceil_div(k, kL) * (kL + (kFewRegisters ? 4 : 1)) + 4 * kL + 30);
   }
 };
 

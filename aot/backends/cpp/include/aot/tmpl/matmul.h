@@ -29,23 +29,6 @@
 
 namespace aot::tmpl {
 
-// The epilogue that only stores: C[b][m][n] with contiguous n.
-template <class T>
-struct StoreRows {
-  T* c;
-  int64_t c_batch, c_row;  // strides in elements
-  AOT_INLINE void operator()(int64_t b, int64_t m0, int64_t m1, int64_t n0, int64_t n1,
-                             const T* tile, int64_t ld) const {
-    for (int64_t m = m0; m < m1; ++m) {
-      widen_row(tile + (m - m0) * ld, n1 - n0, c + b * c_batch + m * c_row + n0);
-    }
-  }
-};
-template <class Epi>
-inline constexpr bool kStoresRows = false;
-template <class T>
-inline constexpr bool kStoresRows<StoreRows<T>> = true;
-
 namespace detail {
 
 // One rectangle of the result: rows [m0, m1), columns [n0, n1) of batch element b.
@@ -151,24 +134,12 @@ struct MatmulRun {
     return kWay != Way::kCopies;
   }
 
-  // How the units of a direct product are cut: whole ones, and the last along either dimension.
-  struct Cut {
-    Pieces strips, groups;
-  };
-  static constexpr Cut cut_of(int64_t m, int64_t n) {
-    const int64_t rows = kWay == Way::kTurned ? n : m, columns = kWay == Way::kTurned ? m : n;
-    const DirectShape shape = direct_shape<T>(max64(rows, 1), max64(columns, 1), Cfg::K);
-    const int64_t vectors = ceil_div(max64(columns, 1), Simd<T>::kLanes);
-    return {Pieces(max64(rows, 1), shape.rows), Pieces(vectors, shape.vectors)};
-  }
-  static constexpr Cut kCuts[2][2] = {{cut_of(min64(Cfg::M, Cfg::MB), min64(Cfg::N, Cfg::NB)),
-                                       cut_of(min64(Cfg::M, Cfg::MB), Cfg::N % Cfg::NB)},
-                                      {cut_of(Cfg::M % Cfg::MB, min64(Cfg::N, Cfg::NB)),
-                                       cut_of(Cfg::M % Cfg::MB, Cfg::N % Cfg::NB)}};
+  using Cut = DirectCut;
+  static constexpr auto kCuts = direct_cuts_of<Cfg>();
 
   // A unit by kernels that read both operands in place.
   void direct(int64_t b, int64_t m0, int64_t m1, int64_t n0, int64_t n1) const {
-    const Cut& cut = kCuts[m1 - m0 < min64(Cfg::M, Cfg::MB)][n1 - n0 < min64(Cfg::N, Cfg::NB)];
+    const Cut& cut = kCuts.of[m1 - m0 < min64(Cfg::M, Cfg::MB)][n1 - n0 < min64(Cfg::N, Cfg::NB)];
     if constexpr (kWay == Way::kDots) {
       const A* const first = p.a + b * p.a_batch + m0 * p.a_row;
       Dots<T>{first, p.a_row, b_from(b, n0), p.b_col, k()}.run(m1 - m0, n1 - n0, tile, kLd);
@@ -202,24 +173,48 @@ struct MatmulRun {
       args.b = {p.b + b * p.b_batch + n0 / kPanel * b_panel(), b_panel()};
     }
     constexpr int64_t kDepth = direct_depth<Cfg>();
+    constexpr bool kGroupsFirst = direct_groups_first<Cfg>();
     const bool across = a_col != 1;
-    args.line = across ? a_col * int64_t(sizeof(T)) : 64;
+    args.line = a_col * int64_t(sizeof(T));
     const auto first_b = args.b;
     for (int64_t k0 = 0; k0 < k(); k0 += kDepth) {
       args.k = min64(kDepth, k() - k0);
       args.add = k0 > 0;
       args.b = first_b.from(k0);
-      for (int64_t s = 0; s < cut.strips.count; ++s) {
+      const bool last = k0 + kDepth >= k();
+      auto ahead = args.b.b;
+      // Some neighbouring groups of a strip, to where its results are.
+      const auto multiply = [&](int64_t s, int64_t g0, int64_t g1) {
         const int64_t i0 = cut.strips.begin(s), mr = cut.strips.size(s);
         args.a = a + i0 * a_row + k0 * a_col;
         // What follows: these rows' next k's, or the next strip, or the next matrix.
         args.next = reinterpret_cast<const char*>(args.a + (across ? kDepth * a_col : mr * a_row));
-        T* const results = tile + (kDepth < k() ? i0 * kLd : 0);
+        if (!across) args.line = direct_line<T>(mr);
+        if (kGroupsFirst && s == 0 && g1 < cut.groups.count) {
+          args.next = reinterpret_cast<const char*>(ahead);
+          args.line = args.b.step() * int64_t(sizeof(*ahead));
+        }
+        T* const results = tile + (kGroupsFirst || kDepth < k() ? i0 * kLd : 0);
         T* c = results;
         if constexpr (Cfg::PLAIN) std::tie(c, args.ldc) = corner(b, m0 + i0, n0);
-        each_group<kSizes.rows, kSizes.vectors>(args, cut.groups, mr, n1 - n0, c);
-        if (Cfg::PLAIN || k0 + kDepth < k()) continue;
-        epi(b, m0 + i0, m0 + i0 + mr, n0, n1, results, kLd);
+        each_group<kSizes.rows, kSizes.vectors>(args, cut.groups, g0, g1, mr, n1 - n0, c);
+        return results;
+      };
+      if constexpr (kGroupsFirst) {
+        // The first strip fetches the next group: its lines are as far apart as B's rows, where
+        // machines guess nothing.
+        for (int64_t g = 0; g < cut.groups.count; ++g) {
+          const int64_t after = cut.groups.begin(min64(g + 2, cut.groups.count)) * Simd<T>::kLanes;
+          ahead = args.b.at(0) - args.b.first * Simd<T>::kLanes + min64(after, n1 - n0) - 1;
+          for (int64_t s = 0; s < cut.strips.count; ++s) multiply(s, g, g + 1);
+        }
+        if (!Cfg::PLAIN && last) epi(b, m0, m1, n0, n1, tile, kLd);
+        continue;
+      }
+      for (int64_t s = 0; s < cut.strips.count; ++s) {
+        const T* const results = multiply(s, 0, cut.groups.count);
+        if (Cfg::PLAIN || !last) continue;
+        epi(b, m0 + cut.strips.begin(s), m0 + cut.strips.begin(s + 1), n0, n1, results, kLd);
       }
     }
   }
@@ -252,12 +247,12 @@ struct MatmulRun {
     }
   }
 
-  // A strip's groups of vectors into the tile.
+  // A strip's groups [g0, g1) of vectors, where c is its first column.
   template <uint32_t ROWS, uint32_t VECTORS, class Source>
-  AOT_INLINE void each_group(DirectArgs<T, Source>& args, const Pieces& groups, int64_t mr,
-                             int64_t columns, T* c) const {
+  AOT_INLINE void each_group(DirectArgs<T, Source>& args, const Pieces& groups, int64_t g0,
+                             int64_t g1, int64_t mr, int64_t columns, T* c) const {
     constexpr int64_t kL = Simd<T>::kLanes;
-    for (int64_t g = 0; g < groups.count; ++g) {
+    for (int64_t g = g0; g < g1; ++g) {
       const int64_t j0 = groups.begin(g) * kL, nv = groups.size(g);
       args.b.first = groups.begin(g);
       args.c = c + j0;

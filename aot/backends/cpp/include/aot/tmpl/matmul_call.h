@@ -50,6 +50,23 @@ struct MatmulArgs {
   int64_t out_row = 0, out_column = 0;
 };
 
+// The epilogue that only stores: C[b][m][n] with contiguous n.
+template <class T>
+struct StoreRows {
+  T* c;
+  int64_t c_batch, c_row;  // strides in elements
+  AOT_INLINE void operator()(int64_t b, int64_t m0, int64_t m1, int64_t n0, int64_t n1,
+                             const T* tile, int64_t ld) const {
+    for (int64_t m = m0; m < m1; ++m) {
+      widen_row(tile + (m - m0) * ld, n1 - n0, c + b * c_batch + m * c_row + n0);
+    }
+  }
+};
+template <class Epi>
+inline constexpr bool kStoresRows = false;
+template <class T>
+inline constexpr bool kStoresRows<StoreRows<T>> = true;
+
 template <class Cfg>
 constexpr int64_t matmul_tile_ld() {
   return Cfg::NC + kPanel;  // off the powers of two, or the rows of a strip share cache sets
@@ -120,32 +137,94 @@ namespace detail {
 // (direct.h), there also with its operands exchanged and finished tiles turned, or by dot products.
 enum class Way { kCopies, kDirect, kTurned, kDots };
 
-// The price of a product of which both operands lie across: at each k a piece is read of a line, or
-// of some, and each pass reads the same lines again, from the second level of cache where the first
-// has no room for all of them.
+// Whether caches of 64 sets keep a line of each of k rows of operands that lie across: rows some
+// powers of two apart fall into the same few sets.
+template <class Cfg>
+constexpr bool lines_kept(int64_t k) {
+  if (!kFewRegisters) return true;
+  for (const bool a : {true, false}) {
+    if ((a ? Cfg::A_ALONG : Cfg::B_ALONG) != Along::kAcross) continue;
+    int64_t room = 512;
+    int64_t apart = (a ? Cfg::M : Cfg::N) * int64_t(sizeof(compute_t<typename Cfg::A>));
+    if (apart % 64 != 0) continue;
+    for (apart /= 64; apart % 2 == 0 && room > 8; apart /= 2) room /= 2;
+    if (k > room) return false;
+  }
+  return true;
+}
+
+// The price of a product whose vectors lie across, and single elements also, unless they are of
+// rows of k's (`deep`): at each k a piece is read of a line, or of some, and each pass reads the
+// same lines again, from the second level of cache where the first has no room for all of them, or
+// not in the sets that they fall into (`kept`: it has).
 template <class T>
-constexpr int64_t price_across(int64_t rows, int64_t columns, int64_t k) {
-  constexpr int64_t kLine = 6, kRoom = 3 << 14, kSize = sizeof(T);  // half cycles, bytes
+constexpr int64_t price_across(int64_t rows, int64_t columns, int64_t k, bool kept, bool deep) {
+  constexpr int64_t kLine = 6, kRoom = 3 << (kFewRegisters ? 13 : 14);  // half cycles, bytes
+  constexpr int64_t kSize = sizeof(T);
   const DirectShape shape = direct_shape<T>(rows, columns, k);
   const int64_t vectors = ceil_div(columns, Simd<T>::kLanes);
-  const int64_t lines = 2 + shape.rows * kSize / 64 + shape.vectors * Simd<T>::kLanes * kSize / 64;
-  if (k * lines * 64 <= kRoom) return shape.price;
-  const int64_t passes = ceil_div(rows, shape.rows) * ceil_div(vectors, shape.vectors);
+  const int64_t single = deep && kFewRegisters ? 0 : 1 + shape.rows * kSize / 64;
+  const int64_t lines = 1 + single + shape.vectors * Simd<T>::kLanes * kSize / 64;
+  if (k * lines * 64 <= kRoom && kept) return shape.price;
+  const int64_t strips = ceil_div(rows, shape.rows) - (kFewRegisters ? 1 : 0);
+  const int64_t passes = strips * ceil_div(vectors, shape.vectors);
   return shape.price + passes * k * max64(0, lines * kLine - shape.rows * shape.vectors);
 }
 
+// Whether all strips pass a group of B's vectors before the next one: strips of few registers are
+// low, so that B is read often, and a group stays in the first level of cache where all do not.
+template <class Cfg>
+constexpr bool direct_groups_first() {
+  const int64_t rows = min64(Cfg::M, Cfg::MB), columns = min64(Cfg::N, Cfg::NB);
+  return kFewRegisters && Cfg::A_ALONG == Along::kDepth &&
+         rows > direct_shape<compute_t<typename Cfg::A>>(rows, columns, Cfg::K).rows;
+}
+
+// Whether B whose rows are read in place by groups is better packed: many strips read vectors that
+// cross lines, or rows that fall into the same few sets of a cache.
+template <class Cfg>
+constexpr bool packing_pays() {
+  using T = compute_t<typename Cfg::A>;
+  constexpr int64_t kNear = 1 << 18;  // bytes: half of the second level
+  const int64_t row = Cfg::N * int64_t(sizeof(T));
+  const int64_t strips = Cfg::K * row > kNear ? 4 : 8;  // what so many wait for is packing's time
+  return kFewRegisters && Cfg::A_ALONG == Along::kDepth &&
+         min64(Cfg::M, Cfg::MB) > strips * RegisterBlock<T>::kRows &&
+         (row % kVectorBytes != 0 || row % 512 == 0);
+}
+
 // K's that a direct product takes at a time. Rows of k's (A across) are read by every strip, in
-// pieces of a line: as many as stay in a third of the first level of cache until the last strip.
+// pieces of a line: as many as stay in a third of the first level of cache until the last strip. Of
+// a group that passes strip by strip, as many as that level has room for.
 template <class Cfg>
 constexpr int64_t direct_depth() {
-  constexpr int64_t kRoom = 1 << 14;
-  if (Cfg::A_ALONG == Along::kDepth || Cfg::M <= RegisterBlock<compute_t<typename Cfg::A>>::kRows) {
+  using T = compute_t<typename Cfg::A>;
+  constexpr int64_t kSize = sizeof(T);
+  const int64_t rows = min64(Cfg::M, Cfg::MB), columns = min64(Cfg::N, Cfg::NB);
+  int64_t room = 1 << 14, bytes = (rows + columns) * kSize;  // of a k
+  if (direct_groups_first<Cfg>()) {
+    const int64_t more = Cfg::N * kSize % 64 == 0 ? 0 : 64;  // rows that begin anywhere
+    room = 1 << 15, bytes = direct_shape<T>(rows, columns, Cfg::K).vectors * kVectorBytes + more;
+  } else if (Cfg::A_ALONG == Along::kDepth || Cfg::M <= RegisterBlock<T>::kRows) {
     return Cfg::K;
   }
-  const int64_t elements = min64(Cfg::M, Cfg::MB) + min64(Cfg::N, Cfg::NB);
-  const int64_t most =
-      max64(kRoom / (elements * int64_t(sizeof(compute_t<typename Cfg::A>))) / 4 * 4, 16);
+  const int64_t most = max64(room / bytes / 4 * 4, 16);
   return ceil_div(Cfg::K, ceil_div(Cfg::K, most));
+}
+
+// The price of a direct product whose k's go in pieces of direct_depth.
+template <class Cfg, class T = compute_t<typename Cfg::A>>
+constexpr int64_t price_in_pieces(int64_t m, int64_t n) {
+  if (!kFewRegisters) return price_across<T>(m, n, Cfg::K, true, false);
+  const int64_t depth = min64(direct_depth<Cfg>(), Cfg::K);
+  return price_across<T>(m, n, depth, lines_kept<Cfg>(depth), false) * Cfg::K / depth;
+}
+
+// The price of a product without that of its copies.
+template <class T>
+constexpr int64_t packed_price(int64_t m, int64_t n, int64_t k) {
+  const DirectShape shape = direct_shape<T>(m, n, k);
+  return shape.price - shape.far;
 }
 
 template <class Cfg>
@@ -168,6 +247,7 @@ constexpr Way matmul_way() {
                         (std::is_same_v<B, T> || Cfg::M <= RegisterBlock<T>::kRows) &&
                         (std::is_same_v<A, T> || Cfg::K <= Cfg::KB);
   const bool turned = matmul_may_turn<Cfg>() && kLoadsParts<T, A>;
+  const bool kept = lines_kept<Cfg>(Cfg::K);
   const int64_t m = min64(Cfg::M, Cfg::MB), n = min64(Cfg::N, Cfg::NB);
   constexpr int64_t kTurning = 3;  // quarters of a half cycle an element
   const int64_t turning =
@@ -175,23 +255,54 @@ constexpr Way matmul_way() {
   // What packs B: two permutations for four elements, for whole blocks.
   const int64_t packing = round_up(n, kPanel) * round_up(Cfg::K, Simd<T>::kLanes) / 2 * m / Cfg::M;
   if (straight && turned) {
-    const int64_t exchanged = price_across<T>(n, m, Cfg::K) + turning;
-    const int64_t direct = price_across<T>(m, n, Cfg::K);
-    const int64_t copies = direct_shape<T>(m, n, Cfg::K).price + m * Cfg::K / 2;
+    const int64_t exchanged = price_across<T>(n, m, Cfg::K, kept, false) + turning;
+    const int64_t direct = price_in_pieces<Cfg>(m, n);
+    // B is packed, too, where one strip does not read it in place; short vectors turn A slowly.
+    constexpr int64_t kVector = 10;  // half cycles
+    const bool packs = kFewRegisters && Cfg::M > RegisterBlock<T>::kRows;
+    const int64_t each = kFewRegisters ? kVector : Simd<T>::kLanes / 2;
+    const int64_t copying = m * Cfg::K * each / Simd<T>::kLanes + (packs ? packing : 0);
+    const int64_t copies = packed_price<T>(m, n, Cfg::K) + copying;
     if (copies < min64(direct, exchanged)) return Way::kCopies;
     return direct <= exchanged ? Way::kDirect : Way::kTurned;
   }
   if (Cfg::A_ALONG == Along::kDepth && Cfg::B_ALONG == Along::kDepth && kLoadsParts<T, B> &&
       std::is_same_v<A, T> && std::is_same_v<B, T>) {
-    const int64_t copies = direct_shape<T>(m, n, Cfg::K).price + packing;
+    const int64_t copies = packed_price<T>(m, n, Cfg::K) + packing;
     return Dots<T>::price(m, n, Cfg::K) < copies ? Way::kDots : Way::kCopies;
   }
   if (turned && Cfg::B_ALONG == Along::kDepth) {
-    const int64_t exchanged = price_across<T>(n, m, Cfg::K) + turning;
-    const int64_t copies = direct_shape<T>(m, n, Cfg::K).price + m * Cfg::K / 2 + packing;
+    const int64_t exchanged = price_across<T>(n, m, Cfg::K, kept, true) + turning;
+    const int64_t copies = packed_price<T>(m, n, Cfg::K) + m * Cfg::K / 2 + packing;
     return exchanged <= copies ? Way::kTurned : Way::kCopies;
   }
-  return straight ? Way::kDirect : turned ? Way::kTurned : Way::kCopies;
+  if (straight) return packing_pays<Cfg>() ? Way::kCopies : Way::kDirect;
+  return turned ? Way::kTurned : Way::kCopies;
+}
+
+// How a unit of a direct product is cut.
+struct DirectCut {
+  Pieces strips, groups;
+};
+struct DirectCutsOf {
+  DirectCut of[2][2];  // the last along rows, along columns
+};
+
+template <class Cfg>
+constexpr DirectCut direct_cut(int64_t m, int64_t n) {
+  using T = compute_t<typename Cfg::A>;
+  const bool turned = matmul_way<Cfg>() == Way::kTurned;
+  const int64_t rows = max64(turned ? n : m, 1), columns = max64(turned ? m : n, 1);
+  const DirectShape shape = direct_shape<T>(rows, columns, Cfg::K);
+  return {Pieces(rows, shape.rows), Pieces(ceil_div(columns, Simd<T>::kLanes), shape.vectors)};
+}
+
+template <class Cfg>
+constexpr DirectCutsOf direct_cuts_of() {
+  const int64_t m = min64(Cfg::M, Cfg::MB), n = min64(Cfg::N, Cfg::NB);
+  const int64_t rest = Cfg::M % Cfg::MB, more = Cfg::N % Cfg::NB;
+  return {{{direct_cut<Cfg>(m, n), direct_cut<Cfg>(m, more)},
+           {direct_cut<Cfg>(rest, n), direct_cut<Cfg>(rest, more)}}};
 }
 
 }  // namespace detail

@@ -243,9 +243,39 @@ void pack_columns(const S* src, int64_t column, int64_t kc, int64_t n, T* dst,
   }
 }
 
+// The first n columns of kc rows, at most a panel of them, as a panel with zeros from column n on.
+template <class S, class T>
+AOT_INLINE void pack_panel(const S* src, int64_t row, int64_t kc, int64_t n, T* dst) {
+  constexpr int64_t kL = Simd<T>::kLanes;
+  for (int64_t k = 0; k < kc; ++k, src += row, dst += kPanel) {
+    if (n == kPanel) {
+      AOT_UNROLL for (int64_t j = 0; j < kPanel; j += kL) {
+        Simd<T>::store(dst + j, load_widened<T>(src + j));
+      }
+    } else {
+      AOT_UNROLL for (int64_t j = 0; j < kPanel; j += kL) {
+        Simd<T>::store(dst + j, load_first<T>(src + j, min64(max64(n - j, 0), kL)));
+      }
+    }
+  }
+}
+
 // Rows that are contiguous along n: dst[p][k][j] = src[k * row + 16 p + j], zero from column n on.
+// Panel by panel where one is several vectors, which are whole lines; else in the rows' order.
 template <class S, class T>
 void pack_rows(const S* src, int64_t row, int64_t kc, int64_t n, T* dst, int64_t panel_stride) {
+  if constexpr (kFewRegisters && std::is_same_v<S, T>) {
+    for (int64_t j = 0; j < n; j += kPanel) {
+      const int64_t columns = min64(n - j, kPanel);
+      T* const to = dst + j / kPanel * panel_stride;
+      if (columns == kPanel) {  // a constant, for a loop without a choice
+        pack_panel(src + j, row, kc, kPanel, to);
+      } else {
+        pack_panel(src + j, row, kc, columns, to);
+      }
+    }
+    return;
+  }
   const int64_t full = n / kPanel;
   for (int64_t k = 0; k < kc; ++k) {
     const S* in = src + k * row;

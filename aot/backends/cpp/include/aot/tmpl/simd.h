@@ -40,6 +40,10 @@ inline constexpr int kVectorBytes = 16;
 inline constexpr int kVectorRegisters = 16;
 #endif
 
+// Strips are low then, so that B is read often; and most such machines have 32 KiB of the first
+// level of cache.
+inline constexpr bool kFewRegisters = kVectorRegisters < 32;
+
 // Storage-only 16-bit floats: bits as they lie in memory. Arithmetic happens in float.
 struct Bf16 {
   uint16_t bits;

@@ -1,0 +1,49 @@
+"""The way that a product goes, as each level's compiler prices it."""
+
+from __future__ import annotations
+
+import subprocess
+
+import pytest
+
+from aot.backends.cpp.gemm_heuristic import matmul_blocking
+from aot.backends.cpp.toolchain import find_toolchain
+from tests.backends.cpp.tmpl.build import INCLUDE, LEVELS
+from tests.backends.cpp.tmpl.test_matmul import HEADER, Variant
+
+WAYS = """
+using Turned = {name}::Cfg;
+static_assert(detail::matmul_way<Turned>() == detail::Way::{way});
+"""
+
+
+@pytest.mark.parametrize(
+    ("shape", "a", "b", "ways"),
+    [
+        # At AVX2, at AVX-512.
+        ((832, 8, 18), "kDepth", "kAcross", ("kDirect", "kDirect")),
+        ((256, 4, 63), "kAcross", "kAcross", ("kTurned", "kTurned")),
+        ((155, 32, 256), "kAcross", "kAcross", ("kDirect", "kDirect")),
+        ((64, 64, 256), "kAcross", "kAcross", ("kCopies", "kCopies")),
+        ((30, 104, 128), "kDepth", "kAcross", ("kDirect", "kDirect")),
+        ((121, 479, 504), "kDepth", "kAcross", ("kCopies", "kDirect")),
+        ((128, 512, 512), "kDepth", "kAcross", ("kCopies", "kDirect")),
+        ((20, 32, 60), "kAcross", "kAcross", ("kDirect", "kDirect")),
+        ((32, 40, 200), "kAcross", "kDepth", ("kTurned", "kTurned")),
+        ((8, 16, 312), "kDepth", "kDepth", ("kDots", "kDots")),
+        ((106, 504, 152), "kDepth", "kDepth", ("kCopies", "kCopies")),
+        ((106, 504, 152), "kAny", "kAny", ("kCopies", "kCopies")),
+    ],
+)
+def test_the_way_of_a_product_has_the_least_price(shape, a, b, ways, tmp_path):
+    """For machines that this one is not, too: nothing is run."""
+    blocking = matmul_blocking(
+        *shape, a_contiguous=a == "kDepth", b_packed=False, may_turn=a == "kAcross"
+    )
+    variant = Variant(blocking, "float32", shape, (a, b))
+    tools = find_toolchain()
+    for level, way in zip(LEVELS, ("kCopies", *ways), strict=True):
+        source = tmp_path / f"{level}.cc"
+        source.write_text(HEADER + variant.text("v") + WAYS.format(name="v", way=way))
+        command = [*tools.command, *tools.compile_flags(level), f"-I{INCLUDE}"]
+        subprocess.run([*command, "-fsyntax-only", str(source)], check=True)
