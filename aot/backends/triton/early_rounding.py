@@ -31,13 +31,18 @@ def round_early(graph: KernelGraph) -> KernelGraph:
     if graph.flow or len(kernels) < len(graph.kernels):
         return graph
     for kernel in kernels:
-        if not isinstance(kernel, TemplateKernel) or len(kernel.stages) > 1:
+        if not isinstance(kernel, TemplateKernel) or not _takes_more(kernel):
             continue
         name = kernel.template.output.buffer
         wanted = None if name in kept or name not in kernel.writes else _rounded(graph, name)
         if wanted is not None:
             graph = _with_rounded(graph, kernel.name, name, wanted)
     return graph
+
+
+def _takes_more(kernel: TemplateKernel) -> bool:
+    """Whether its epilogue is over its result's own axes, as another nest of it would be."""
+    return all(stage.inner == kernel.template.output.axes for stage in kernel.stages)
 
 
 def _nests(kernel: Kernel) -> Iterator[LoopNest]:
