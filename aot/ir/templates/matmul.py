@@ -16,9 +16,6 @@ from aot.ir.templates.base import Array, LoopOp, Split, Strides, Support, Templa
 from aot.ir.templates.builder import NestBuilder
 from aot.symbolic import Expr, coefficient_of, integer, is_int, product, substitute, var
 
-EVEN = 16
-"""Bytes that rows start at multiples of where blocks of a matrix are copied."""
-
 
 @dataclass(frozen=True)
 class Matmul(TemplateCall):
@@ -143,7 +140,7 @@ class Matmul(TemplateCall):
         *batch, m, n = self.output.axes
         sizes = (hints.volume(batch), hints.value(m.extent), hints.value(n.extent), int(depth))
         dtype = builder.dtype(self.a.buffer)
-        if whole is None and support.marks is not None and self._is_even(builder):
+        if whole is None and support.marks is not None and self._is_even(builder, support):
             count = support.marks(*sizes, dtype)
             if count:
                 return self._marked(builder, count)
@@ -155,9 +152,11 @@ class Matmul(TemplateCall):
         )
         return Split(self._in_parts(builder, parts, support), f"{parts} parts of the depth", reason)
 
-    def _is_even(self, builder: NestBuilder) -> bool:
-        """Whether sizes are known, and rows start where blocks of them can be copied."""
-        each = EVEN // builder.dtype(self.a.buffer).itemsize
+    def _is_even(self, builder: NestBuilder, support: MatmulSupport) -> bool:
+        """Whether sizes are known, and rows start where the backend wants them."""
+        dtype = builder.dtype(self.a.buffer)
+        rows = support.of_type(dtype).rows
+        each = 1 if rows is None else max(1, rows.bytes // dtype.itemsize)
         m, k, n = (axis.extent for axis in (*self.a.axes[-2:], self.b.axes[-1]))
         along = k if _runs_along(builder, self.a) else m
         return is_int(m) and all(is_int(e) and int(e) % each == 0 for e in (along, k, n))
