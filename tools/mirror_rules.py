@@ -97,6 +97,7 @@ THROUGH: Mapping[str, tuple[str, ...]] = {
     "tests/ir/templates/test_base.py": ("aot/ir/templates/builder.py",),
     "tests/backends/triton/test_template_matmul.py": ("aot/backends/triton/device/matmul.py",),
     "tests/backends/triton/test_template_argsort.py": ("aot/backends/triton/device/argsort.py",),
+    "tests/backends/triton/test_template_scan.py": ("aot/backends/triton/device/scan.py",),
     "tests/backends/triton/test_template_recurrence.py": (
         "aot/backends/triton/device/recurrence.py",
     ),

@@ -31,6 +31,7 @@ class DotTile:
 
     `resident`: blocks of this kind that a multiprocessor holds at once. `groups`: of `warps` warps
     each, which have a part of the rows while one warp more copies; 0 for a program that does both.
+    `shared`: parts of the depth at most that the last blocks are cut into for programs to share; 0.
     """
 
     rows: int
@@ -40,6 +41,7 @@ class DotTile:
     stages: int
     resident: int = 1
     groups: int = 0
+    shared: int = 0
 
     @property
     def pieces(self) -> tuple[int, int]:
@@ -56,7 +58,8 @@ class Size:
     of either operand in memory, the lower powers of two that divide them (`line_step`).
     `copied`: descriptors can copy blocks of both. `grouped`: and groups of warps can compute what
     is fused behind. `single`: blocks of the second operand are read element by element, and its
-    depth is not contiguous.
+    depth is not contiguous. `marked`: there are zeros by which programs tell each other what they
+    have left of blocks that they share.
     """
 
     rows: int
@@ -69,6 +72,7 @@ class Size:
     copied: bool = True
     grouped: bool = False
     single: bool = False
+    marked: bool = False
 
 
 _HALF = (
@@ -159,6 +163,8 @@ GROUP_DEPTH = 64
 GROUP_REGISTERS = {2: 240, 3: 160}
 """Of a thread that multiplies, by the groups that do: a warp that copies needs 24."""
 
+MOST_GROUPS = max(GROUP_REGISTERS)
+
 GROUPED = (
     DotTile(128, 256, GROUP_DEPTH, 4, 4, groups=2),
     DotTile(256, 128, GROUP_DEPTH, 4, 4, groups=2),
@@ -169,8 +175,17 @@ GROUPED = (
     DotTile(128, 160, GROUP_DEPTH, 4, 5, groups=2),
     DotTile(128, 128, GROUP_DEPTH, 4, 5, groups=2),
     DotTile(128, 288, GROUP_DEPTH, 4, 4, groups=2),
+    DotTile(128, 272, GROUP_DEPTH, 4, 4, groups=2),
+    DotTile(192, 144, GROUP_DEPTH, 4, 4, groups=3),
+    DotTile(192, 64, GROUP_DEPTH, 4, 6, groups=3),
 )
 """Of halves, by groups of warps."""
+
+MOST_TEAM, MOST_SHARES = 8, 4
+"""Programs of a team, which has a line of blocks, and parts of one: each costs a read of sums."""
+
+SHARED_OUT = tuple(replace(tile, shared=MOST_SHARES) for tile in GROUPED)
+"""The same where the last blocks may be shared, so that how many there are matters less."""
 
 _FLAT = (
     DotTile(FEW_ROWS, 64, 128, 4, 4),
@@ -276,8 +291,20 @@ _BYTES = 2.5e6
 _STREAM = 4e6
 """Bytes in a microsecond that memory gives at most."""
 
-_WORTH = 0.9
-"""Of the time of a whole depth, below which its parts are worth their launches."""
+_LEAVING, _LEFT = 2.0, 2.5e-4
+"""Microseconds until other programs have seen that sums have been left, and for each sum of a block
+that one program leaves in memory and another one adds."""
+
+_WORTH_SHARING = 0.85
+"""Of the time without, below which blocks are shared out."""
+
+_CUT_LINES = 1.2
+"""Bytes that are read for each one where parts begin within lines: 8192 x 3408 by 3408 x 32 float64
+took 70 us in three parts, of 71 lines, 80 in four and 84 in two."""
+
+_WORTH, _WORTH_OF_LONG, _SURE = 0.9, 0.95, 10
+"""Of the time of a whole depth, below which its parts are worth their launches; of long ones, where
+so many microseconds are saved besides."""
 
 
 def depth_parts(size: Size, gpu: Gpu) -> int:
@@ -287,7 +314,18 @@ def depth_parts(size: Size, gpu: Gpu) -> int:
     least = [(_in_parts(size, parts, gpu), parts) for parts in _PARTS if _is_long(size, parts)]
     whole = _in_parts(size, 1, gpu)
     time, parts = min(least, default=(whole, 1))
-    return parts if time < _WORTH * whole else 1
+    return parts if time < max(_WORTH * whole, _WORTH_OF_LONG * whole - _SURE) else 1
+
+
+def shares_blocks(size: Size, gpu: Gpu) -> bool:
+    """Whether sharing out blocks by steps of the depth is worth its launch, which clears marks."""
+    if size.dtype.itemsize != 2 or size.rows <= FEW_ROWS or not gpu.async_dots:
+        return False
+    if size.batch > 1 and size.depth % GROUP_DEPTH:
+        return False  # Groups of warps have matrices that are planes of their own not.
+    parts = depth_parts(size, gpu)
+    shared = _in_parts(replace(size, marked=True), 1, gpu) + _LAUNCH
+    return shared < _WORTH_SHARING * _in_parts(size, parts, gpu)
 
 
 def _is_long(size: Size, parts: int) -> bool:
@@ -309,7 +347,9 @@ def _in_parts(size: Size, parts: int, gpu: Gpu) -> float:
     each = -(-size.depth // parts)
     part = replace(size, batch=size.batch * parts, depth=each)
     time = min(_microseconds(tile, part, gpu) for tile in _tiles(size, gpu))
-    read = size.batch * size.depth * (size.rows + size.columns) * size.dtype.itemsize
+    read: float = size.batch * size.depth * (size.rows + size.columns) * size.dtype.itemsize
+    if parts > 1 and each * size.dtype.itemsize % LINE:
+        read *= _CUT_LINES
     time = max(time, read / _STREAM)
     whole = _PART if parts > 1 and size.dtype.itemsize < 8 else _ALIGNED // size.dtype.itemsize
     even = size.depth % parts == 0 and each % whole == 0
@@ -344,8 +384,12 @@ def _tiles(size: Size, gpu: Gpu) -> tuple[DotTile, ...]:
         if not gpu.async_dots:
             return _HALF
         # Addresses of plain loads need registers beside the sums.
+        if size.copied and size.grouped:
+            shared = SHARED_OUT if size.marked else ()
+            few = tuple(t for t in shared if _team(t, size)[0] <= MOST_TEAM)
+            return (*_SHARED, *GROUPED, *few)
         if size.copied:
-            return (*_SHARED, *GROUPED) if size.grouped else _SHARED
+            return _SHARED
         return tuple(t for t in _SHARED if t != _WIDE)
     if size.dtype.itemsize == 8:
         return _DOUBLE
@@ -418,11 +462,26 @@ def _microseconds(tile: DotTile, size: Size, gpu: Gpu, *, dear: bool = False) ->
     last = -(-rest // gpu.multiprocessors)
     start = _prices(tile, size, gpu)[0].start
     wave = _wave_microseconds(tile, size, gpu, tile.resident, dear=dear)
+    if tile.shared:
+        short, lines = _team(tile, size)
+        whole, rest = divmod(lines, gpu.multiprocessors // short)
+        parts = min(tile.shared, gpu.multiprocessors // short // max(rest, 1))
+        left = _LEAVING + (parts - 1) * _LEFT * tile.rows * tile.columns if parts > 1 else 0.0
+        part = _wave_microseconds(
+            tile, replace(size, depth=-(-size.depth // parts)), gpu, 1, dear=dear
+        )
+        return start + whole * wave + (part + left if rest else 0.0)
     return (
         start
         + whole * wave
         + (_wave_microseconds(tile, size, gpu, last, dear=dear) if last else 0.0)
     )
+
+
+def _team(tile: DotTile, size: Size) -> tuple[int, int]:
+    """Blocks along the shorter side, and lines of so many: `teams_of` of device/matmul_groups."""
+    down, across = -(-size.rows // tile.rows), -(-size.columns // tile.columns)
+    return min(down, across), size.batch * max(down, across)
 
 
 def _wave_microseconds(tile: DotTile, size: Size, gpu: Gpu, sharing: int, *, dear: bool) -> float:

@@ -1,4 +1,4 @@
-"""What the Triton backend adds to fused kernels: workspaces, and launches of several kernels.
+"""What the Triton backend adds to fused kernels: roundings, workspaces, shared launches.
 
 A launch costs a microsecond or two whatever it does, so small kernels that do not need each other
 share one (horizontal fusion: Li et al., Automatic Horizontal Fusion for GPU Kernels, CGO 2022).
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
+from aot.backends.triton.early_rounding import round_early
 from aot.backends.triton.gpu import Gpu
 from aot.backends.triton.templates import template_of
 from aot.ir.decisions import Decision
@@ -35,9 +36,10 @@ MOST_BYTES = 16 * 1024 * 1024
 
 
 def prepare_kernels(graph: KernelGraph, gpu: Gpu) -> KernelGraph:
-    """The graph with workspaces and joined launches."""
+    """The graph with early roundings, workspaces and joined launches."""
     hints = hints_of(graph.dims)
-    return _with_launches(_with_workspaces(_with_precisions(graph), hints, gpu), hints, gpu)
+    rounded = _with_precisions(round_early(graph))
+    return _with_launches(_with_workspaces(rounded, hints, gpu), hints, gpu)
 
 
 def _with_precisions(graph: KernelGraph) -> KernelGraph:

@@ -41,7 +41,7 @@ from aot.ir.dtypes import FLOAT32, DType
 from aot.ir.hints import Hints, is_dear
 from aot.ir.kernel_facts import template_call
 from aot.ir.kernels import KernelGraph, TemplateKernel
-from aot.ir.nests import Axis
+from aot.ir.nests import Axis, Buffer
 from aot.ir.templates.matmul import Matmul
 from aot.symbolic import (
     Expr,
@@ -53,6 +53,7 @@ from aot.symbolic import (
     integer,
     is_int,
     product,
+    row_major_strides,
     substitute,
 )
 
@@ -99,10 +100,9 @@ def emit_matmul(
     if is_vector_product(call, right, context):
         return emit_gemv(kernel, context, left, right, hints)
     dtype = graph.buffers[left.buffer].dtype
-    *batch, row, column = call.output.axes
-    if _is_exchanged((left, row), (right, column), context, hints, gpu):
-        left, row, right, column = right, column, left, row
-    sides = (left, row), (right, column)
+    batch = call.output.axes[:-2]
+    sides = _sides(call, left, right, context, hints, gpu)
+    (left, row), (right, column) = sides
     tile = _tile(kernel, call, sides, context, hints, gpu)
     widths = ("m.shape[0]", "n.shape[1]") if tile.groups else ("", "")
     rows = TileDim("m", (row,), tile.rows, 0, width=widths[0])
@@ -140,6 +140,8 @@ def emit_matmul(
         grid = line_grid(Minimum(count, integer(seats)))
         if tile.groups:
             arguments |= _by_groups(context, tile, copied)
+            arguments |= _left_sums(kernel, call, tile, context)
+            grid = line_grid(integer(seats)) if tile.shared else grid
             return hooks.emit(kernel, "matmul_by_groups", arguments, grid, options, early=False)
         arguments |= sums | {"PLANES": str(copied[0].planes is not None)}
         return hooks.emit(kernel, "matmul_by_copies", arguments, grid, options, early=False)
@@ -154,6 +156,44 @@ def fills_processors(kernel: TemplateKernel, graph: KernelGraph, gpu: Gpu) -> bo
     """Whether a program takes a processor for itself: not where a vector is multiplied."""
     _, right, context = _operands(kernel, graph, gpu)
     return not is_vector_product(template_call(kernel, Matmul), right, context)
+
+
+def matmul_workspace(
+    kernel: TemplateKernel, graph: KernelGraph, hints: Hints, gpu: Gpu
+) -> Buffer | None:
+    """Where programs that share blocks leave the sums of their parts; None where none do."""
+    call = template_call(kernel, Matmul)
+    if call.marks is None:
+        return None
+    left, right, context = _operands(kernel, graph, gpu)
+    if is_vector_product(call, right, context):
+        return None
+    tile = _tile(kernel, call, _sides(call, left, right, context, hints, gpu), context, hints, gpu)
+    if not tile.shared:
+        return None
+    shape = integer(gpu.multiprocessors), integer(tile.rows * tile.columns)
+    return Buffer(f"{kernel.name}_workspace", FLOAT32, shape, row_major_strides(shape), "temp")
+
+
+def _left_sums(
+    kernel: TemplateKernel, call: Matmul, tile: DotTile, context: KernelContext
+) -> dict[str, str]:
+    """Where programs leave sums, and the marks of what they have left."""
+    if not tile.shared or call.marks is None:
+        return {"PARTS": "0", "sums": "None", "marks": "None"}
+    sums, marks = context.pointers[kernel.workspace], context.pointers[call.marks.buffer]
+    return {"PARTS": str(tile.shared), "sums": sums, "marks": marks}
+
+
+def _sides(
+    call: Matmul, left: Operand, right: Operand, context: KernelContext, hints: Hints, gpu: Gpu
+) -> tuple[_Side, _Side]:
+    """The operands in the order in which they are multiplied, each with its axis."""
+    row, column = call.output.axes[-2:]
+    first, second = (left, row), (right, column)
+    if _is_exchanged(first, second, context, hints, gpu):
+        return second, first
+    return first, second
 
 
 def _operands(
@@ -189,6 +229,7 @@ def _tile(
         and stores_vectors(kernel, context)
         and _is_flat(_copied(sides, batch, context, GROUP_DEPTH)),
         single=_is_turned(right, context) and _is_single(right, column, context),
+        marked=call.marks is not None,
     )
     dear = is_dear(n for s in kernel.stages for nest in s.nests for n in nest.roots)
     return dot_tile(size, gpu, dear=dear)

@@ -14,6 +14,7 @@ from aot.backends.triton.gpu import Gpu
 from aot.backends.triton.hooks import Hooks, places
 from aot.backends.triton.kernel import EmittedKernel, line_grid, program_id
 from aot.backends.triton.ops import conversion
+from aot.backends.triton.template_resample_outer import Shifted
 from aot.backends.triton.text import index_text, value_type
 from aot.backends.triton.tiling import WARP, power_above
 from aot.ir.dtypes import INT64, DType
@@ -65,14 +66,29 @@ _ACROSS = 32
 """Rows of a block where neighbouring elements of memory belong to different rows."""
 
 
+WORD = 4
+"""Bytes that a thread reads at least, where each has whole rows."""
+
+TURN = 16
+"""Elements of a row that it loads before it uses them."""
+
+DOWN_WARPS = 2
+"""Of such threads, for each of a device's units, from which on these are busy."""
+
+
 @dataclass(frozen=True)
 class ScanTile:
-    """Rows and columns of a block, and warps. `looped`: a row may have several blocks."""
+    """Rows and columns of a block, and warps. `looped`: a row may have several blocks.
+
+    `turn`: elements of rows that a thread loads before it uses them, and has alone; 0: threads
+    share rows.
+    """
 
     rows: int
     columns: int
     warps: int
     looped: bool
+    turn: int = 0
 
 
 def emit_scan(kernel: TemplateKernel, graph: KernelGraph, hints: Hints, gpu: Gpu) -> EmittedKernel:
@@ -91,10 +107,14 @@ def emit_scan(kernel: TemplateKernel, graph: KernelGraph, hints: Hints, gpu: Gpu
     size = 4 if x.dtype.is_float and x.dtype.compute.itemsize == 4 else 8
     most = _LOG_BYTES if call.combine == "logaddexp" else _BYTES
     tile = scan_tile(row, column, hints, gpu.units, across=across, size=size, most=most // size)
+    if across and call.part is None and call.combine != "logaddexp":
+        tile = down_tile(row, hints, gpu.units, x.dtype.itemsize) or tile
     if call.part is not None:
         tile = replace(tile, columns=min(tile.columns, call.part))
     rows = TileDim("m", (row,), tile.rows, 0)
     columns = TileDim("n", (column,), tile.columns, 1)
+    if tile.turn and not (is_int(column.extent) and int(column.extent) % tile.turn == 0):
+        columns = Shifted("n", (column,), tile.columns, 1)
     if call.part is not None:
         extents = {**context.ranges.extents, _WHICH: ceil_div(column.extent, integer(call.part))}
         context = replace(context, ranges=context.ranges.with_extents(extents))
@@ -129,6 +149,9 @@ def emit_scan(kernel: TemplateKernel, graph: KernelGraph, hints: Hints, gpu: Gpu
         "LOOPED": str(tile.looped),
     }
     programs, function = ceil_div(row.extent, tile.rows), "scan_rows"
+    if tile.turn:
+        arguments = {k: v for k, v in arguments.items() if k not in ("COLUMNS", "LOOPED")}
+        arguments["TURN"], function = str(tile.turn), "scan_down"
     if call.part is not None:
         parts = ceil_div(column.extent, integer(call.part))
         _start_from_before(call, hooks, context, rows, parts)
@@ -185,6 +208,17 @@ def scan_tile(
     looped = not (is_int(column.extent) and columns <= wide)
     warps = max(1, min(8, high * wide * size // (WARP * _THREAD_BYTES)))
     return ScanTile(high, wide, warps, looped)
+
+
+def down_tile(row: Axis, hints: Hints, units: int, size: int) -> ScanTile | None:
+    """The tile where each thread has whole rows; None where these are too few for that.
+
+    `size`: bytes of an element, of which a warp reads a line at once.
+    """
+    rows = WARP * max(1, WORD // size)
+    if hints.value(row.extent) < DOWN_WARPS * units * rows:
+        return None
+    return ScanTile(rows, 1, 1, looped=True, turn=TURN)
 
 
 def _neutral(combine: str, dtype: DType) -> str:

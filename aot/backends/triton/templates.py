@@ -10,7 +10,14 @@ from typing import Any
 from aot.backends.triton.attention_tile import HEAD_SIZE
 from aot.backends.triton.conv_tiling import ConvSize, channel_parts
 from aot.backends.triton.conv_walk import VECTOR
-from aot.backends.triton.dot_tiling import FEW_ROWS, LINE, Size, depth_parts
+from aot.backends.triton.dot_tiling import (
+    FEW_ROWS,
+    LINE,
+    MOST_GROUPS,
+    Size,
+    depth_parts,
+    shares_blocks,
+)
 from aot.backends.triton.gpu import Gpu
 from aot.backends.triton.kernel import EmittedKernel
 from aot.backends.triton.template_argsort import COUNT_WORK, SORT_COLUMNS, emit_argsort
@@ -20,7 +27,7 @@ from aot.backends.triton.template_conv import NARROW, TINY_GROUP, emit_conv
 from aot.backends.triton.template_digits import PART, emit_digit_counts, emit_digits
 from aot.backends.triton.template_fft import emit_fft, takes_fft
 from aot.backends.triton.template_library import emit_library, takes_small
-from aot.backends.triton.template_matmul import emit_matmul, fills_processors
+from aot.backends.triton.template_matmul import emit_matmul, fills_processors, matmul_workspace
 from aot.backends.triton.template_recurrence import SPREAD, emit_recurrence, recurrence_workspace
 from aot.backends.triton.template_resample import emit_resample
 from aot.backends.triton.template_resample2 import emit_resample2
@@ -286,6 +293,7 @@ _ROWS = (
         MatmulSupport(Matmul, _takes_product, rows=ROWS, depth_last_of=DEPTH_LAST),
         emit_matmul,
         fills_processors,
+        matmul_workspace,
     ),
     Template(
         RecurrenceSupport(Recurrence, spread=SPREAD), emit_recurrence, _always, recurrence_workspace
@@ -306,7 +314,9 @@ def supports(gpu: Gpu) -> tuple[Support[Any], ...]:
 def _on(gpu: Gpu, support: Support[Any]) -> Support[Any]:
     if isinstance(support, ConvSupport):
         return replace(support, parts=_ConvParts(gpu))
-    return replace(support, parts=_Parts(gpu)) if isinstance(support, MatmulSupport) else support
+    if isinstance(support, MatmulSupport):
+        return replace(support, parts=_Parts(gpu), marks=_Marks(gpu))
+    return support
 
 
 @dataclass(frozen=True)
@@ -332,3 +342,15 @@ class _Parts:
     def __call__(self, batch: int, rows: int, columns: int, depth: int, dtype: DType) -> int:
         grouped = dtype.itemsize == 2
         return depth_parts(Size(rows, columns, depth, batch, dtype, grouped=grouped), self.gpu)
+
+
+@dataclass(frozen=True)
+class _Marks:
+    """`MatmulSupport.marks` on a GPU."""
+
+    gpu: Gpu
+
+    def __call__(self, batch: int, rows: int, columns: int, depth: int, dtype: DType) -> int:
+        size = Size(rows, columns, depth, batch, dtype, grouped=True)
+        shared = shares_blocks(size, self.gpu)
+        return self.gpu.multiprocessors * MOST_GROUPS if shared else 0

@@ -59,6 +59,12 @@ to 0.7 of 8 points (argmax of 147 elements, softmax of 1011, norms of 1104 and 1
 TURN_POINTS = 16
 """The same, of tiles that are walked in turns, or down their columns."""
 
+PLACED_POINTS, WIDE_PLACED = 32, 2048
+"""The same, of extremes whose places are wanted down columns that a tile holds, or of eight bytes,
+and points of a turn of these: argmax down 64 x 1048576 float32 took 69 us on an H200 with 32 or 64,
+168 with 16; `max` down 15287 x 4096 float64 155, and 191 with 16 of 4096. Of halves, walked in
+turns, 16 are the best."""
+
 ALIGNED_BYTES = 16
 """What rows along the last outer axis are a multiple of where they are vectors to the compiler."""
 
@@ -331,8 +337,10 @@ def row_tile(kernel: NestKernel, context: KernelContext, hints: Hints, units: in
     looped: set[str] = set()
     near = not across and _is_near(kernel, context, longest)
     turn = NEAR_POINTS if near else LOOP_POINTS * 4 // size
+    placed = across and not held and _finds_places(kernel)
     if across and not held:
         turn = _across_points(kernel, context, hints, rows // block >= units)
+        turn = WIDE_PLACED if placed and _narrowest_read(kernel, context) == 8 else turn
     for extents, stage in spaces.items():
         dim, loops = _columns(
             f"r{len(columns)}", stage, context, hints, block, across and not held, turn
@@ -349,6 +357,7 @@ def row_tile(kernel: NestKernel, context: KernelContext, hints: Hints, units: in
     each = TURN_POINTS if across or looped else _row_points(kernel, context, longest)
     halves = all(context.buffers[a.buffer].dtype.itemsize <= 2 for a in _reads(kernel))
     each = (1 + halves) * HELD_THREAD_BYTES // size if held else each
+    each = PLACED_POINTS if placed and (not looped or turn == WIDE_PLACED) else each
     warps = power_above(min(16, -(-widest // (WARP * each))))
     while warps * WARP * THREAD_POINTS < widest and warps * (rows // block) < BUSY_WARPS * units:
         warps *= 2
@@ -363,7 +372,7 @@ def _across_points(kernel: NestKernel, context: KernelContext, hints: Hints, man
     """Points of a turn down columns; `many`: programs of them keep the device busy."""
     if not many or len(kernel.outer) > 1:
         return TILE_POINTS
-    size = min((context.buffers[a.buffer].dtype.itemsize for a in _reads(kernel)), default=4)
+    size = _narrowest_read(kernel, context)
     whole = hints.value(kernel.outer[0].extent) * size % WORD_BYTES == 0
     return WHOLE_POINTS if whole else ODD_POINTS
 
@@ -393,7 +402,7 @@ def _own_rows(kernel: NestKernel, context: KernelContext, hints: Hints, most: in
     if len(kernel.outer) < 2 or most < LEAST_ROWS:
         return 0
     extent = hints.value(kernel.outer[-1].extent)
-    size = min((context.buffers[a.buffer].dtype.itemsize for a in _reads(kernel)), default=4)
+    size = _narrowest_read(kernel, context)
     exact = kernel.outer[-1].extent.is_Integer and extent * size % ALIGNED_BYTES == 0
     if exact or not any(
         _rows_contiguous(kernel, s, context, kernel.outer[-1:]) for s in kernel.stages
@@ -409,6 +418,11 @@ def _widest_element(kernel: NestKernel) -> int:
     """Bytes of the widest numbers that are reduced."""
     sizes = (n.dtype.compute.itemsize for n in postorder(_roots(kernel)) if n.op == "reduce")
     return max(4, max(sizes, default=4))
+
+
+def _narrowest_read(kernel: NestKernel, context: KernelContext) -> int:
+    """Bytes of the narrowest elements that are read."""
+    return min((context.buffers[a.buffer].dtype.itemsize for a in _reads(kernel)), default=4)
 
 
 def _finds_places(kernel: NestKernel) -> bool:

@@ -8,10 +8,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from aot.ir.dtypes import DType
+from aot.ir.dtypes import INT32, DType
 from aot.ir.hints import Hints
-from aot.ir.nests import Axis, LoopNest, View
-from aot.ir.scalar import binary, load, reduce_
+from aot.ir.nests import Axis, LoopNest, Store, View
+from aot.ir.scalar import binary, const, load, reduce_
 from aot.ir.templates.base import Array, LoopOp, Split, Strides, Support, TemplateCall
 from aot.ir.templates.builder import NestBuilder
 from aot.symbolic import Expr, coefficient_of, integer, is_int, product, substitute, var
@@ -23,13 +23,17 @@ class Matmul(TemplateCall):
 
     Attributes:
         precision: "tf32": float32 operands may be rounded to 11 bits (`TensorGraph.tf32`).
+        marks: Zeros, by which work units tell each other what they have done of blocks of the
+            result that they share; the one operand that a kernel changes, and nobody else reads.
     """
 
     kind: ClassVar[str] = "matmul"
+    changes: ClassVar[frozenset[str]] = frozenset(("marks",))
 
     a: View
     b: View
     precision: str | None = None
+    marks: View | None = None
 
     def interpret(self, operands: Mapping[str, Array], shape: tuple[int, ...]) -> Array:
         """a @ b."""
@@ -130,18 +134,43 @@ class Matmul(TemplateCall):
         """A deep product with few results as products of parts of the depth, and their sums."""
         assert isinstance(support, MatmulSupport)
         depth = self.a.axes[-1].extent
-        if support.parts is None or not is_int(depth):
+        if support.parts is None or not is_int(depth) or self.marks is not None:
             return None
         whole = self._with_whole_rows(builder, support)
         *batch, m, n = self.output.axes
         sizes = (hints.volume(batch), hints.value(m.extent), hints.value(n.extent), int(depth))
-        parts = support.parts(*sizes, builder.dtype(self.a.buffer))
+        dtype = builder.dtype(self.a.buffer)
+        if whole is None and support.marks is not None and self._is_even(builder, support):
+            count = support.marks(*sizes, dtype)
+            if count:
+                return self._marked(builder, count)
+        parts = support.parts(*sizes, dtype)
         if parts < 2 or self._is_odd(builder, support):
             return whole
         reason = (
             f"{sizes[0] * sizes[1] * sizes[2]} results leave the device idle for a depth of {depth}"
         )
         return Split(self._in_parts(builder, parts, support), f"{parts} parts of the depth", reason)
+
+    def _is_even(self, builder: NestBuilder, support: MatmulSupport) -> bool:
+        """Whether sizes are known, and rows start where the backend wants them."""
+        dtype = builder.dtype(self.a.buffer)
+        rows = support.of_type(dtype).rows
+        each = 1 if rows is None else max(1, rows.bytes // dtype.itemsize)
+        m, k, n = (axis.extent for axis in (*self.a.axes[-2:], self.b.axes[-1]))
+        along = k if _runs_along(builder, self.a) else m
+        return is_int(m) and all(is_int(e) and int(e) % each == 0 for e in (along, k, n))
+
+    def _marked(self, builder: NestBuilder, count: int) -> Split:
+        """The call with marks, and the nest that clears them."""
+        name = f"{self.name}_marks"
+        axis = Axis(var("mark"), integer(count))
+        builder.temp(name, INT32, (axis.extent,))
+        clear = Store(name, (axis.symbol,), const(0, INT32))
+        marks = View(name, (axis,), (axis.symbol,))
+        nest = LoopNest(name, (axis,), (), (clear,), self.origin)
+        reason = "its blocks would leave work units idle at the end"
+        return Split([nest, replace(self, marks=marks)], "blocks shared out", reason)
 
     def _is_odd(self, builder: NestBuilder, support: MatmulSupport) -> bool:
         """Whether `a` lies depth first in odd rows: these are copied in whole products alone."""
@@ -273,6 +302,8 @@ class MatmulSupport(Support[Matmul]):
             None: it takes whole depths.
         block: Parts of a depth that no good number divides are multiples of so many.
         rows: Where it wants operands' rows to start; None: anywhere, and it packs weights.
+        marks: How many numbers work units want that share blocks of (batch, rows, columns, depth,
+            type) among them; 0: they do not. None: they never do.
         depth_last: It reads a second operand faster whose depth is contiguous; `depth_last_of`: of
             the types of these names.
     """
@@ -282,6 +313,7 @@ class MatmulSupport(Support[Matmul]):
     parts: Callable[[int, int, int, int, DType], int] | None = None
     block: int = 64
     rows: AlignedRows | None = None
+    marks: Callable[[int, int, int, int, DType], int] | None = None
     depth_last: bool = False
     depth_last_of: tuple[str, ...] = ()
 

@@ -157,3 +157,21 @@ def test_warps_of_float64_multiply_what_shared_memory_gives_in_time(size):
 
 def test_narrow_results_of_float64_have_narrow_blocks():
     assert dot_tile(Size(16384, 16, 16384, 1, FLOAT64), GPUS["sm_90"], dear=False).columns == 16
+
+
+def test_parts_of_a_depth_begin_with_lines():
+    """Three parts of 71 lines each, not four of 53.25; long products are cut for less."""
+    assert depth_parts(Size(8192, 32, 3408, 1, FLOAT64), GPUS["sm_90"]) == 3
+    assert depth_parts(Size(3512, 784, 5684, 1, FLOAT64), GPUS["sm_90"]) == 2
+
+
+def test_few_columns_are_multiplied_by_groups_of_warps():
+    size = Size(40928, 40, 4096, 1, BFLOAT16, lines=(LINE, 16), grouped=True)
+    tile = dot_tile(size, GPUS["sm_90"], dear=False)
+    assert (tile.rows, tile.columns, tile.groups, tile.shared) == (192, 64, 3, 0)
+
+
+def test_blocks_are_shared_with_marks_alone():
+    size = Size(18604, 272, 8192, 1, BFLOAT16, grouped=True)
+    assert dot_tile(replace(size, marked=True), GPUS["sm_90"], dear=False).shared
+    assert not dot_tile(size, GPUS["sm_90"], dear=False).shared

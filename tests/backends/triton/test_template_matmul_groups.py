@@ -5,19 +5,28 @@ Gluon has no interpreter: what the kernel computes is compared where there is a 
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 from torch.nn import functional as F
 
-from aot.backends.triton import dot_tiling
-from aot.backends.triton.dot_tiling import DotTile
+from aot.backends.triton import dot_tiling, templates
+from aot.backends.triton.backend import TritonBackend
+from aot.backends.triton.dot_tiling import DotTile, Size, shares_blocks
+from aot.backends.triton.gpu import GPUS
 from aot.frontend.weights import to_array
-from tests.backends.triton.templates import captured, emitted, machine_code
+from aot.ir.dtypes import BFLOAT16, FLOAT32
+from aot.ir.verify import verify_kernels
+from aot.options import Target
+from tests.backends.triton.templates import captured, emitted, kernels_of, machine_code
 from tests.comparing import complaint
 from tests.conformance.executors import GPU, executor_named
+from tests.launches import template_kernels
 
 BF16 = torch.bfloat16
 TILES = (DotTile(128, 160, 64, 4, 5, groups=2), DotTile(192, 128, 64, 4, 4, groups=3))
+SHARED = tuple(replace(tile, shared=4) for tile in (*TILES, DotTile(192, 144, 64, 4, 4, groups=3)))
 
 
 @pytest.fixture(params=TILES, ids=lambda t: f"{t.rows}x{t.columns}")
@@ -28,6 +37,18 @@ def tile(request, monkeypatch):
         return (request.param,) if size.grouped else dot_tiling._SHARED
 
     monkeypatch.setattr(dot_tiling, "_tiles", tiles)
+    return request.param
+
+
+@pytest.fixture(params=SHARED, ids=lambda t: f"{t.rows}x{t.columns}")
+def shared_tile(request, monkeypatch):
+    """The tile of all products that groups of warps can compute, whose last blocks are shared."""
+
+    def tiles(size, gpu):
+        return (request.param,) if size.grouped and size.marked else dot_tiling._SHARED
+
+    monkeypatch.setattr(dot_tiling, "_tiles", tiles)
+    monkeypatch.setattr(templates, "shares_blocks", lambda size, gpu: True)
     return request.param
 
 
@@ -52,6 +73,13 @@ def halves(*shape):
 
 
 X, W = halves(1000, 264), halves(424, 264)
+DEEP = {
+    "linear": (linear, (halves(1000, 1032), halves(424, 1032), halves(424))),
+    "few rows": (linear, (halves(200, 1032), halves(424, 1032), halves(424))),
+    "fewer steps than parts": (linear, (halves(1000, 128), halves(424, 128), halves(424))),
+    "many lines": (linear, (halves(26000, 520), halves(264, 520), halves(264))),
+    "turned": (turned, (halves(3, 1024, 328), halves(3, 1024, 424))),
+}
 CASES = {
     "linear": (linear, (X, W, halves(424))),
     "gated": (gated, (X, W, halves(1000, 424))),
@@ -100,15 +128,53 @@ def test_other_devices_have_none():
         assert not any("matmul_by_groups(" in f.text for f in emitted(model, arch).functions)
 
 
+def test_programs_that_share_blocks_have_marks_and_room_for_sums(shared_tile):
+    function, args = DEEP["linear"]
+    model = captured(function, args)
+    (source,) = [f.text for f in emitted(model, "sm_90").functions if "matmul_by" in f.text]
+    assert "PARTS=4" in source and "marks=None" not in source
+    graph = TritonBackend().prepare(kernels_of(model), Target("cuda", ("sm_90",)))
+    verify_kernels(graph)
+    (kernel,) = template_kernels(graph)
+    rows, sums = graph.buffers[kernel.workspace].shape
+    assert (rows, sums) == (132, shared_tile.rows * shared_tile.columns)
+    assert kernel.template.marks.buffer in kernel.reads
+    code = machine_code(model, "matmul", "sm_90")
+    assert code.local_bytes <= (32 if shared_tile.groups == 3 else 0)
+    assert "ATOM" in " ".join(code.instructions)
+
+
+def test_blocks_are_shared_where_few_lines_are_left(monkeypatch):
+    """97 lines of two blocks of 192 x 144 for 66 teams: 31 are left, of two parts each."""
+    sizes = {(18604, 272, 8192): True, (8192, 4096, 4096): False, (4096, 184, 8192): False}
+    for (rows, columns, depth), shared in sizes.items():
+        size = Size(rows, columns, depth, 1, BFLOAT16, grouped=True)
+        assert shares_blocks(size, GPUS["sm_90"]) == shared
+        assert not shares_blocks(size, GPUS["sm_80"])
+        assert not shares_blocks(replace(size, dtype=FLOAT32), GPUS["sm_90"])
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
+@pytest.mark.parametrize("case", DEEP)
+def test_shared_blocks_on_a_gpu(case, shared_tile):
+    check_on_gpu(*DEEP[case])
+
+
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
 @pytest.mark.parametrize("case", CASES)
 def test_on_a_gpu(case, tile):
-    function, args = CASES[case]
+    check_on_gpu(*CASES[case])
+
+
+def check_on_gpu(function, args):
+    """Twice, as marks of the first run must not be there in the second one."""
     model = captured(function, args)
     assert is_by_groups(model)
     executor = executor_named(GPU)
     assert executor is not None
-    (found,) = executor(model, args)
+    (found,), (again,) = executor(model, args), executor(model, args)
+    assert (found == again).all()
     eager, exact = function(*(x.cuda() for x in args)), function(*(x.double() for x in args))
     assert not complaint(found, to_array(eager.cpu()), to_array(exact))

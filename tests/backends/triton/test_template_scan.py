@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from aot.backends.triton.template_scan import scan_tile
+from aot.backends.triton import template_scan
+from aot.backends.triton.template_scan import down_tile, scan_tile
 from aot.ir.hints import hints_of
 from aot.ir.nests import Axis
 from aot.symbolic import integer, var
@@ -202,3 +203,39 @@ def test_machine_code(arch):
     code = machine_code(captured(lambda x: x.cumsum(1), (real(64, 8192),)), "scan", arch)
     assert code.local_bytes == 0
     assert code.vector_loads == code.loads
+
+
+DOWN = {
+    "sums": lambda x: x.cumsum(0),
+    "with an epilogue": lambda x: x.cumsum(0).relu() * 2,
+    "products": lambda x: (1 + 0.1 * x).cumprod(0),
+    "halves": lambda x: x.to(torch.bfloat16).cumsum(0),
+    "whole turns": lambda x: x[:32].cumsum(0),
+}
+
+
+@pytest.mark.parametrize("name", DOWN)
+def test_threads_have_columns_to_themselves(name, monkeypatch):
+    """With the number of columns from which that is done made small."""
+    monkeypatch.setattr(template_scan, "DOWN_WARPS", 0)
+    function, x = DOWN[name], real(45, 70)
+    model = captured(function, (x,))
+    assert "scan_down(" in emitted(model).functions[0].text
+    check_close(model, function, (x,))
+
+
+def test_places_of_extremes_down_columns_of_threads(monkeypatch):
+    monkeypatch.setattr(template_scan, "DOWN_WARPS", 0)
+    x = whole(33, 40)
+
+    def function(x):
+        return torch.cummax(x, 0)
+
+    check_exact(captured(function, (x,)), function, (x,))
+
+
+def test_many_columns_have_threads_to_themselves():
+    assert down_tile(Axis(var("r"), integer(204032)), hints_of(()), 528, 2) is not None
+    assert down_tile(Axis(var("r"), integer(30000)), hints_of(()), 528, 2) is None
+    found = down_tile(Axis(var("r"), integer(204032)), hints_of(()), 528, 8)
+    assert found is not None and (found.rows, found.warps) == (32, 1)

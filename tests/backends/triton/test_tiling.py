@@ -152,3 +152,13 @@ def test_values_of_short_rows_that_are_turned(columns: int) -> None:
     rows = tensors((2, 1000, columns))
     turned = lambda x: x.transpose(1, 2).contiguous() + 1  # noqa: E731
     check_close(captured(turned, rows), turned, rows)
+
+
+def warps_of(function: Callable[[torch.Tensor], torch.Tensor], x: torch.Tensor) -> int:
+    (kernel,) = emitted(captured(function, (x,))).functions
+    return dict(kernel.options)["num_warps"]
+
+
+def test_threads_have_many_points_of_columns_whose_places_are_wanted() -> None:
+    """32 of a column that a tile holds: four warps of 64 x 64, where 16 were eight warps."""
+    assert warps_of(lambda x: x.argmax(0), torch.empty(64, 1 << 18)) == 4

@@ -4,8 +4,17 @@ What `matmul_by_copies` computes, written in Gluon, as attention is (`attention_
 GROUPS groups of four warps has ROWS rows of a block, and all of its COLUMNS and MORE columns, whose
 sums stay in its registers; the second operand's columns are shared. While a group's epilogue runs,
 the others multiply, and the next block's operands arrive.
+
+Blocks that are no multiple of the programs leave some of these without work at the end. So what is
+left after the last whole turn of all programs can be cut into parts of the depth. Programs that
+read the same rows, or columns, along the longer side are a team, which has a line of blocks or a
+part of one: they read these at the same time, as all teams read the same depth of the other
+operand, which caches then give once. All but the last part of a block leave their sums in memory
+and say so; the program of the last one adds them up and stores the block. It waits for programs of
+lower numbers alone, which have started before it, however few run at a time.
 """
 
+import triton.language as tl
 from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
 from triton.experimental.gluon.language.nvidia.hopper import (
@@ -48,12 +57,18 @@ def matmul_by_groups(
     LEFT_FLIPPED: gl.constexpr,
     RIGHT_FLIPPED: gl.constexpr,
     REGISTERS: gl.constexpr,
+    PARTS: gl.constexpr,
+    sums,
+    marks,
 ):
     """As `matmul_by_copies`: SEATS programs take one block after the other.
 
     left, right: (address, rows, columns, elements from row to row) of the operands' matrices.
     DEPTH: of a step, of which STAGES are copied ahead of their use. REGISTERS: of a thread that
     multiplies. Rows of results start where a thread can store eight columns at once.
+    PARTS: of a block at most, which programs share at the end; 0: none does, and there are no
+    sums: where programs leave those of a block, float32, and
+    marks: zeros, which say what has been left, one for each group of each program.
     """
     a = places_for(left, STAGES * GROUPS, ROWS, DEPTH, LEFT_FLIPPED)
     b = places_for(right, STAGES, COLUMNS, DEPTH, RIGHT_FLIPPED)
@@ -64,10 +79,11 @@ def matmul_by_groups(
     ready, free = barriers(STAGES, 1), barriers(STAGES, GROUPS)
     fence_async_shared()
     places = (a, b, more, ready, free)
-    shape = (batches, down, across, depth)
-    mine = (args, program, shape, places)
+    shape = (batches, down, across, (depth + DEPTH - 1) // DEPTH)
+    work = work_of(program, shape, SEATS, PARTS)
+    mine = (args, program, shape, places, work, (sums, marks))
     hooks: gl.constexpr = (origins, finish)
-    sizes: gl.constexpr = (GROUPS, MORE, GROUP, SEATS, LEFT_FLIPPED, RIGHT_FLIPPED)
+    sizes: gl.constexpr = (GROUPS, MORE, GROUP, SEATS, LEFT_FLIPPED, RIGHT_FLIPPED, PARTS)
     if GROUPS == 3:
         gl.warp_specialize(
             [
@@ -89,6 +105,73 @@ def matmul_by_groups(
             [4, 1],
             [REGISTERS, 24],
         )
+
+
+@gluon.jit
+def teams_of(shape, SEATS: gl.constexpr):
+    """(programs of a team, teams, lines of blocks in all) where programs share blocks.
+
+    A line has as many blocks as the shorter side of the product has, a team a program for each.
+    """
+    batches, down, across, _steps = shape
+    short = tl.minimum(down, across)
+    return short, SEATS // short, batches * tl.maximum(down, across)
+
+
+@gluon.jit
+def work_of(program, shape, SEATS: gl.constexpr, PARTS: gl.constexpr):
+    """(whole blocks of a program, parts of the block behind them, 0 for none, and its part)."""
+    batches, down, across, steps = shape
+    if PARTS:
+        short, teams, lines = teams_of(shape, SEATS)
+        team = program // short
+        whole = lines // teams
+        rest = lines - whole * teams
+        parts = tl.minimum(tl.minimum(PARTS, steps), teams // tl.maximum(rest, 1))
+        # Nothing is shared where programs are enough for one part of each line alone.
+        parts = tl.where(team < rest * parts, parts, 0)
+        whole = tl.where(team < teams, whole, 0)
+        part = team % tl.maximum(parts, 1)
+    else:
+        whole = (batches * down * across - program + SEATS - 1) // SEATS
+        parts, part = 0, 0
+    return whole, parts, part
+
+
+@gluon.jit
+def turns_of(work, PARTS: gl.constexpr):
+    """Blocks that a program computes, or parts of them."""
+    turns, parts, _part = work
+    if PARTS:
+        turns += tl.where(parts > 0, 1, 0)
+    return turns
+
+
+@gluon.jit
+def turn_of(turn, program, work, shape, sizes: gl.constexpr):
+    """(batch, row and column of a turn's block, its first step, the one behind its last)."""
+    whole, parts, part = work
+    _batches, down, across, steps = shape
+    GROUP: gl.constexpr = sizes[2]
+    SEATS: gl.constexpr = sizes[3]
+    if sizes[6]:
+        short, teams, _lines = teams_of(shape, SEATS)
+        team, member = program // short, program % short
+        cut = turn == whole
+        parts = tl.maximum(parts, 1)
+        line = turn * teams + tl.where(cut, team // parts, team)
+        begin = tl.where(cut, part * steps // parts, 0)
+        end = tl.where(cut, (part + 1) * steps // parts, steps)
+        long = tl.maximum(down, across)
+        batch, place = line // long, line % long
+        row = tl.where(across <= down, place, member)
+        column = tl.where(across <= down, member, place)
+    else:
+        number = program + turn * SEATS
+        batch = number // (down * across)
+        row, column = block_of(number % (down * across), down, across, GROUP)
+        begin, end = 0, steps
+    return batch, row, column, begin, end
 
 
 @gluon.jit
@@ -117,25 +200,21 @@ def matrix_from(matrix, blocks):
 
 
 @gluon.jit
-def block_at(args, origins: gl.constexpr, number, shape, GROUP: gl.constexpr):
-    """(batch, row and column of a block, where its matrices begin) of the block's number."""
-    _batches, down, across, _depth = shape
-    batch = number // (down * across)
-    row, column = block_of(number % (down * across), down, across, GROUP)
+def origins_of(args, origins: gl.constexpr, batch):
+    """Where the matrices of an element of the batch begin: row and column of both."""
     if origins is None:  # noqa: SIM108  (both are evaluated otherwise)
         begin = (0, 0, 0, 0)
     else:
         begin = origins(args, batch)
-    return batch, row, column, begin
+    return begin
 
 
 @gluon.jit
 def copy_blocks(mine, sources, hooks: gl.constexpr, sizes: gl.constexpr):
     """Copies blocks of both operands, each as soon as there is room."""
-    args, program, shape, places = mine
+    args, program, shape, places, work, _left = mine
     a, b, more, ready, free = places
     a_from, b_from, more_from = sources
-    batches, down, across, depth = shape
     GROUPS: gl.constexpr = sizes[0]
     MORE: gl.constexpr = sizes[1]
     LEFT_FLIPPED: gl.constexpr = sizes[4]
@@ -148,11 +227,12 @@ def copy_blocks(mine, sources, hooks: gl.constexpr, sizes: gl.constexpr):
         DEPTH * (GROUPS * ROWS + COLUMNS + MORE) * (a.dtype.primitive_bitwidth // 8)
     )
     at = 0
-    for number in range(program, batches * down * across, sizes[3]):
-        _, row, column, begin = block_at(args, hooks[0], number, shape, sizes[2])
-        a_row, a_column, b_row, b_column = begin
+    for turn in range(0, turns_of(work, sizes[6])):
+        batch, row, column, first, last = turn_of(turn, program, work, shape, sizes)
+        a_row, a_column, b_row, b_column = origins_of(args, hooks[0], batch)
         m, n = row * (GROUPS * ROWS), column * (COLUMNS + MORE)
-        for k in range(0, depth, DEPTH):
+        for step in range(first, last):
+            k = step * DEPTH
             slot = at % STAGES
             mbarrier.wait(free.index(slot), ((at // STAGES) & 1) ^ 1)
             mbarrier.expect(ready.index(slot), size)
@@ -185,25 +265,25 @@ def copy_piece(source, row, column, along, deep, ready, place, FLIPPED: gl.const
 @gluon.jit
 def multiply_blocks(mine, NUMBER: gl.constexpr, hooks: gl.constexpr, sizes: gl.constexpr):
     """Computes the rows of one group, of one block after the other."""
-    args, program, shape, places = mine
+    args, program, shape, places, work, left = mine
     a, b, more, ready, free = places
-    batches, down, across, depth = shape
+    steps = shape[3]
     GROUPS: gl.constexpr = sizes[0]
     MORE: gl.constexpr = sizes[1]
     LEFT_FLIPPED: gl.constexpr = sizes[4]
     RIGHT_FLIPPED: gl.constexpr = sizes[5]
     STAGES: gl.constexpr = b.shape[0]
     ROWS: gl.constexpr = a.shape[2] if LEFT_FLIPPED else a.shape[1]
-    DEPTH: gl.constexpr = a.shape[1] if LEFT_FLIPPED else a.shape[2]
     COLUMNS: gl.constexpr = b.shape[2] if RIGHT_FLIPPED else b.shape[1]
+    PARTS: gl.constexpr = sizes[6]
     REST: gl.constexpr = more.shape[2] if RIGHT_FLIPPED else more.shape[1]
-    steps = (depth + DEPTH - 1) // DEPTH
     done = 0
-    for number in range(program, batches * down * across, sizes[3]):
+    for turn in range(0, turns_of(work, PARTS)):
+        batch, row, column, begin, end = turn_of(turn, program, work, shape, sizes)
         acc = gl.zeros([ROWS, COLUMNS], gl.float32, tile_layout(COLUMNS))
         rest = gl.zeros([ROWS, REST], gl.float32, tile_layout(REST))
-        for turn in range(0, steps):
-            at = done + turn
+        for step in range(begin, end):
+            at = done + step - begin
             slot = at % STAGES
             mbarrier.wait(ready.index(slot), (at // STAGES) & 1)
             first = a.index(slot * GROUPS + NUMBER)
@@ -215,18 +295,64 @@ def multiply_blocks(mine, NUMBER: gl.constexpr, hooks: gl.constexpr, sizes: gl.c
                 acc, rest = warpgroup_mma_wait(2, [acc, rest])
             else:
                 acc = warpgroup_mma_wait(1, [acc])
-            mbarrier.arrive(free.index((at + STAGES - 1) % STAGES), pred=turn > 0)
-        done += steps
+            mbarrier.arrive(free.index((at + STAGES - 1) % STAGES), pred=step > begin)
+        done += end - begin
         if MORE:
             acc, rest = warpgroup_mma_wait(0, [acc, rest])
         else:
             acc = warpgroup_mma_wait(0, [acc])
         mbarrier.arrive(free.index((done - 1) % STAGES))
-        batch, row, column, _ = block_at(args, None, number, shape, sizes[2])
         m, n = row * (GROUPS * ROWS) + NUMBER * ROWS, column * (COLUMNS + MORE)
-        finish_columns(args, hooks[1], batch, m, n, acc)
+        if PARTS:
+            if end < steps:
+                leave_sums(left, program * GROUPS + NUMBER, acc, rest, MORE)
+            elif begin > 0:
+                acc, rest = with_sums(left, mine, NUMBER, acc, rest, sizes)
+        if end == steps:
+            finish_columns(args, hooks[1], batch, m, n, acc)
+            if MORE:
+                finish_columns(args, hooks[1], batch, m, n + COLUMNS, rest)
+
+
+@gluon.jit
+def sums_at(left, place, acc, SIZE: gl.constexpr, FIRST: gl.constexpr):
+    """Where a group's sums of some columns lie, of SIZE sums that it leaves in all."""
+    L: gl.constexpr = tile_layout(acc.shape[1])
+    m = gl.arange(0, acc.shape[0], gl.SliceLayout(1, L))[:, None]
+    n = gl.arange(0, acc.shape[1], gl.SliceLayout(0, L))[None, :]
+    return left[0] + place.to(gl.int64) * SIZE + (FIRST + m * acc.shape[1] + n)
+
+
+@gluon.jit
+def leave_sums(left, place, acc, rest, MORE: gl.constexpr):
+    """Leaves sums where the program that stores the block looks for them, and says so."""
+    SIZE: gl.constexpr = acc.shape[0] * (acc.shape[1] + MORE)
+    gl.store(sums_at(left, place, acc, SIZE, 0), acc)
+    if MORE:
+        gl.store(sums_at(left, place, rest, SIZE, acc.shape[0] * acc.shape[1]), rest)
+    tl.debug_barrier()
+    tl.atomic_add(left[1] + place, 1, sem="release")
+
+
+@gluon.jit
+def with_sums(left, mine, NUMBER: gl.constexpr, acc, rest, sizes: gl.constexpr):
+    """The sums of a block with those that were left of its earlier steps."""
+    _args, program, shape, _places, work, _left = mine
+    GROUPS: gl.constexpr = sizes[0]
+    MORE: gl.constexpr = sizes[1]
+    SIZE: gl.constexpr = acc.shape[0] * (acc.shape[1] + MORE)
+    short, _teams, _lines = teams_of(shape, sizes[3])
+    for before in range(1, work[1]):
+        place = (program - before * short) * GROUPS + NUMBER
+        ready = tl.atomic_add(left[1] + place, 0, sem="acquire")
+        while ready < 1:
+            ready = tl.atomic_add(left[1] + place, 0, sem="acquire")
+        # Other multiprocessors wrote it: this one's own cache may have what was there before.
+        acc += gl.load(sums_at(left, place, acc, SIZE, 0), cache_modifier=".cg")
         if MORE:
-            finish_columns(args, hooks[1], batch, m, n + COLUMNS, rest)
+            AT: gl.constexpr = acc.shape[0] * acc.shape[1]
+            rest += gl.load(sums_at(left, place, rest, SIZE, AT), cache_modifier=".cg")
+    return acc, rest
 
 
 @gluon.jit

@@ -1,7 +1,8 @@
 """Running results along the rows of a matrix.
 
 A program takes a block of rows and walks its columns in blocks; each block is scanned as a tree,
-from the results of the one before. Of long rows a program may walk a part alone.
+from the results of the one before. Of long rows a program may walk a part alone. Where memory runs
+along many rows, their threads have no need of trees.
 """
 
 import triton
@@ -46,6 +47,40 @@ def scan_rows(
         n = tl.arange(0, COLUMNS)[None, :]
         values = load(args, m, n).to(KIND)
         finish(args, m, n, running(args, values))
+
+
+@triton.jit
+def scan_down(
+    args,
+    load,
+    running,
+    total,
+    finish,
+    program,
+    end,
+    combine,
+    KIND: tl.constexpr,
+    NEUTRAL: tl.constexpr,
+    ROWS: tl.constexpr,
+    TURN: tl.constexpr,
+):
+    """As `scan_rows` where memory runs along rows: a thread has whole ones, an element at a time.
+
+    TURN elements are loaded before they are used; they are scanned by themselves, from what was
+    before them, so that sums are as exact as those of blocks.
+    """
+    m = program * ROWS + tl.arange(0, ROWS)[:, None]
+    carry = tl.full([ROWS, 1], NEUTRAL, KIND)
+    for start in range(0, end, TURN):
+        values = ()
+        for k in tl.static_range(TURN):
+            n = start + k + tl.arange(0, 1)[None, :]
+            values = values + (load(args, m, n).to(KIND),)  # noqa: RUF005  (Triton has no stars)
+        scanned = tl.full([ROWS, 1], NEUTRAL, KIND)
+        for k in tl.static_range(TURN):
+            scanned = combine(scanned, values[k])
+            finish(args, m, start + k + tl.arange(0, 1)[None, :], combine(carry, scanned))
+        carry = combine(carry, scanned)
 
 
 @triton.jit
