@@ -106,7 +106,7 @@ def _without_factor(
     users = [n for n in nodes if read in n.args]
     others = {n.args[1 - n.args.index(read)] if n.op == "mul" else None for n in users}
     value = others.pop() if len(others) == 1 else None
-    if value is None or not isinstance(channel, Symbol) or not _is_of(value, channel, constants):
+    if value is None or not channel.is_Symbol or not _is_of(value, channel, constants):
         return None
     roots = rebuild(reader.roots, lambda n, args: read if n in users else with_args(n, args))
     return _Factor(value, channel), with_roots(reader, roots)

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from aot.backends.cpp.context import KernelContext
-from aot.backends.cpp.conv_heuristic import ConvShape
-from aot.backends.cpp.operands import Strided
+from aot.backends.cpp.conv_heuristic import ConvBlocking, ConvShape
+from aot.backends.cpp.operands import Strided, template_type
 from aot.backends.cpp.text import index_text
 from aot.backends.cpp.tile import TileSpace
 from aot.ir.dtypes import DType
@@ -67,6 +67,11 @@ class Convolution:
         """A size or offset in C++."""
         return index_text(expr, self.context.names)
 
+    def weight(self, dtype: DType) -> str:
+        """Where the weight is in C++, as a pointer to elements of a type."""
+        place = self.context.pointers[self.w_argument]
+        return f"reinterpret_cast<const {template_type(dtype)}*>({place})"
+
 
 def follow_each_other(strides: Sequence[Expr], extents: Sequence[Expr], step: Expr) -> bool:
     """Whether places of these dimensions, the outermost first, lie `step` apart without gaps."""
@@ -96,6 +101,14 @@ class Made:
     scratch: Expr
     grain: int
     tables: tuple[str, ...] = ()
+
+
+def scratch_check(config: str, blocking: ConvBlocking) -> str:
+    """A declaration that no compiler takes where `conv` needs more scratch than the plan gives."""
+    size = f"aot::tmpl::conv_scratch<{config}>"
+    fits = f"{size}(0) <= {blocking.scratch_base} && "
+    fits += f"{size}(1) - {size}(0) <= {blocking.scratch_per_column}"
+    return f'static_assert({fits}, "scratch");'
 
 
 def triple(values: Sequence[Expr], missing: Expr) -> Triple:

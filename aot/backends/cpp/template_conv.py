@@ -20,7 +20,7 @@ from aot.backends.cpp.conv_heuristic import (
     planes_blocking,
     turned_planes,
 )
-from aot.backends.cpp.conv_parts import Convolution, Made, is_even, triple
+from aot.backends.cpp.conv_parts import Convolution, Made, is_even, scratch_check, triple
 from aot.backends.cpp.conv_product import image_product, is_image_product
 from aot.backends.cpp.gemm_heuristic import PANEL
 from aot.backends.cpp.kernel import (
@@ -440,7 +440,7 @@ def _depthwise(body: Body, c: Convolution) -> Made:
         types.append("  static constexpr bool TURNED = true;")
     config = _config("DepthwiseConfig", c, types, {"C": c.shape.groups})
     writer.line(f"aot::tmpl::DepthwiseArgs<{NAME}_config> call;")
-    weight = f"reinterpret_cast<const {kind}*>({c.context.pointers[c.w_argument]})"
+    weight = c.weight(c.dtype)
     _assign(writer, {**_fields(c), "w": weight})
     writer.line("aot::tmpl::depthwise(call, begin, end, args->scratch, epilogue);")
     channels = -(-c.shape.groups // PANEL) * PANEL
@@ -480,7 +480,7 @@ def _planes(body: Body, c: Convolution, graph: KernelGraph) -> Made:
     flags = [] if c.space.turned else [f"  static constexpr bool {tile} = true;"]
     config = _config("PlanesConfig", c, [f"  using A = {kind};", *flags], values)
     writer.line(f"aot::tmpl::PlanesArgs<{NAME}_config> call;")
-    weight = f"reinterpret_cast<const {kind}*>({c.context.pointers[c.w_argument]})"
+    weight = c.weight(c.dtype)
     _assign(writer, {**_fields(c), "sc": c.text(c.x.strides[1]), "w": weight})
     writer.line("aot::tmpl::planes(call, begin, end, args->scratch, epilogue);")
     steps = ceil_div(c.out[1], blocking.rows)
@@ -506,7 +506,7 @@ def _winograd(body: Body, c: Convolution, tile: tuple[int, int], graph: KernelGr
     lines += [f"  static constexpr int64_t {name} = {value};" for name, value in values.items()]
     config = "\n".join(["namespace {", *lines, "};", "}", ""])
     writer.line(f"aot::tmpl::WinogradArgs<{NAME}_config> call;")
-    weight = f"reinterpret_cast<const {kind}*>({c.context.pointers[c.w_argument]})"
+    weight = c.weight(c.dtype)
     fields = {n: v for n, v in _fields(c).items() if n not in {"sd", "d", "od"}}
     _assign(writer, {**fields, "w": weight})
     writer.line("aot::tmpl::winograd(call, begin, end, args->scratch, epilogue);")
@@ -529,6 +529,7 @@ def _general(body: Body, c: Convolution, graph: KernelGraph) -> Made:
         b_bytes=stored.itemsize,
         pairs=c.dtype == stored == BFLOAT16,
         turned=c.space.turned,
+        spread=c.spread,
         floats=c.dtype == stored == FLOAT32,
         plane=hints.value(c.out[1]) * hints.value(c.out[2]),
         even=is_even(c),
@@ -556,8 +557,8 @@ def _general(body: Body, c: Convolution, graph: KernelGraph) -> Made:
     ]
     scratch = _scratch(c, blocking)
     writer.line(f"aot::tmpl::ConvArgs<{NAME}_config> call;")
-    weight = f"reinterpret_cast<const {template_type(stored)}*>"
-    weight += f"({c.context.pointers[c.w_argument]})"
+    writer.line(scratch_check(f"{NAME}_config", blocking))
+    weight = c.weight(stored)
     if not c.packed:
         weight = _pack_at_run_time(writer, c, stored, scratch)
         scratch = scratch + _packed_elements(c) * stored.itemsize
