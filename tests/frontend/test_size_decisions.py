@@ -81,26 +81,6 @@ def test_a_size_that_eager_refuses_says_nothing_of_another() -> None:
     assert message.startswith("the model needs n > 0, as it decides at ")
 
 
-def _filled(x: torch.Tensor, unit: int = 4) -> torch.Tensor:
-    n = x.shape[0]
-    return torch.nn.functional.pad(x, (0, 0, 0, unit - n % unit)) if n % unit else x
-
-
-def test_a_remainder_that_makes_no_difference_is_asked_of_no_run() -> None:
-    graph = read(lambda x: _filled(x).sum(0), X, n=Dim("n"))
-    assert not messages(graph)
-    differs = read(lambda x: _filled(x).mean(0), X, n=Dim("n"))
-    assert "(n % 4) != 0" in messages(differs)[0]
-    many = read(lambda x: x * 2 if x.shape[0] % 40 < 20 else x * 2.0, X, n=Dim("n"))
-    assert "(n % 40) < 20" in messages(many)[0]  # too many to try
-
-
-def test_a_trial_cuts_every_input_of_the_same_name() -> None:
-    n = Dim("n")  # torch keeps two sizes apart whose filled ones are equal
-    graph = read(lambda x, y: (_filled(x) * _filled(y)).sum(), X, X + 1, n=n, m=n)
-    assert not any("decides" in m for m in messages(graph))
-
-
 ASSERTS = """
 def bounded(x, lengths):
     assert lengths.max().item() <= x.shape[0]
