@@ -14,7 +14,7 @@ from torch.export.graph_signature import InputKind, InputSpec
 from torch.utils import _pytree as pytree
 
 from aot.errors import DynamicShapeError, ExportError
-from aot.frontend.asked_ranges import Range, check_bounds, check_example, check_relations, is_met
+from aot.frontend.asked_ranges import Range, check_bounds, check_example, check_relations
 from aot.frontend.capture import Captured
 from aot.frontend.context import Context
 from aot.frontend.failures import not_plain
@@ -28,7 +28,6 @@ from aot.frontend.sizes import (
     InputSizes,
     find_dims,
     finite,
-    holds,
     multiples_in,
     open_relations,
     ranges_of,
@@ -37,7 +36,7 @@ from aot.frontend.sizes import (
     tensor_type,
     traced_ranges,
 )
-from aot.frontend.small_sizes import runs_alike
+from aot.frontend.small_sizes import runs_alike, sizes_to_try
 from aot.frontend.weights import advice_on, dtype_of, identity_of
 from aot.ir.tensors import Dim, Parameter, SizeRelation, TensorType, Tree, ValueRef
 from aot.symbolic import Expr, Symbol, is_int, row_major_strides
@@ -254,12 +253,12 @@ class _Settling:
         return (*guards, *self._relations_of(decisions, dims))
 
     def decisions(self, dims: Sequence[Dim]) -> tuple[SizeDecision, ...]:
-        """The operators', and the user's code's that make a difference at sizes torch skips."""
+        """The operators', and the user's code's that are seen to make a difference."""
         traced, bounds = traced_ranges(dims, {}), ranges_of(dims).dims
 
         @cache
         def is_alike(symbol: Symbol, size: int) -> bool:
-            """Whether eager and the program give the same at a size below what torch traces."""
+            """Whether eager and the program give the same at a size."""
             return runs_alike(self.captured, self._axes_of(symbol), size)
 
         def kept(decision: SizeDecision) -> Iterator[SizeDecision]:
@@ -268,18 +267,14 @@ class _Settling:
             symbols = {s for r in open_ for s in r.left.free_symbols | r.right.free_symbols}
             if not open_:
                 return
-            if len(symbols) > 1 or not all(holds(r, traced) for r in open_):
+            (symbol, *more) = symbols
+            others = None if more else sizes_to_try(open_, symbol, traced, bounds[symbol])
+            if others is None:
                 yield decision
                 return
-            (symbol,) = symbols
-            # What eager refuses, or does, where the answer is the same says nothing of this one.
-            others = [
-                size
-                for size in range(bounds[symbol][0], TRACED)
-                if not all(is_met(r, {symbol: size}) for r in open_)
-            ]
             unlike = [size for size in others if not is_alike(symbol, size)]
-            if unlike and unlike != others and unlike == others[: len(unlike)]:
+            first = unlike == others[: len(unlike)] and unlike != others
+            if unlike and first and unlike[-1] < TRACED:
                 yield above(decision, symbol, unlike[-1])
             elif unlike:
                 yield decision
@@ -295,8 +290,11 @@ class _Settling:
         return relations_of(decisions, self.context.sizes.foreign, dims, places)
 
     def _axes_of(self, symbol: Symbol) -> list[InputAxis]:
-        shapes = enumerate(self.shapes())
-        return [(p, k) for p, shape in shapes for k, size in enumerate(shape) if size == symbol]
+        """Where inputs have this size, and where the user asked for the same by its name."""
+        sizes = {(p, k): s for p, shape in enumerate(self.shapes()) for k, s in enumerate(shape)}
+        labels = {axis: label_of(size) for axis, size in self._wanted().items()}
+        own = {labels.get(axis) for axis, size in sizes.items() if size == symbol} - {None, ""}
+        return [axis for axis in sizes if sizes[axis] == symbol or labels.get(axis) in own]
 
     def example(self) -> dict[Symbol, int]:
         """Symbols that stand for sizes, with the example's: none for a program without one."""

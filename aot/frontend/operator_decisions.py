@@ -63,7 +63,11 @@ def _slice(
 ) -> Iterator[tuple[TracedSize, str, TracedSize]]:
     yield from _signs(start)
     first = start + size if _is_negative(start) else start
-    yield first, ">=", 0
+    if _is_negative(first):  # in front of all that there is, as a window that is not full yet
+        yield first, "<=", 0
+        first = 0
+    else:
+        yield first, ">=", 0
     yield length, ">=", 0
     # Nothing is read where the length is 0: then the left side is the last one of the right.
     yield (length - 1) * step + 1, "<=", _untyped.sym_max(size - first, 1 - step)

@@ -6,12 +6,16 @@ import re
 import sys
 import sysconfig
 import traceback
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from types import TracebackType
+from unittest.mock import patch
 
 import torch
+from torch.fx.experimental import symbolic_shapes
 
 from aot.errors import AotError
 from aot.ir.origin import Origin
@@ -68,6 +72,23 @@ def is_users(file: str) -> bool:
         return False
     below = file[len(_STANDARD) + 1 :] if file.startswith(f"{_STANDARD}/") else ""
     return not below or below.startswith(_INSTALLED)
+
+
+@contextmanager
+def unseen() -> Iterator[None]:
+    """Inside of it, torch takes none of our functions for the user's code that calls them.
+
+    It looks for the instruction that asks something of a size: what an `assert` asks of a number
+    that is known only when the model runs, it leaves to the run.
+    """
+    known, ours = symbolic_shapes.uninteresting_files, _our_files()
+    with patch.object(symbolic_shapes, "uninteresting_files", lambda: known() | ours):
+        yield
+
+
+@cache
+def _our_files() -> frozenset[str]:
+    return frozenset(str(file) for file in Path(__file__).parent.glob("*.py"))
 
 
 def place_of_error(error: BaseException, root: Path | None = None) -> str:

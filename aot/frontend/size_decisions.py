@@ -17,7 +17,7 @@ from unittest.mock import patch
 import torch
 
 from aot.frontend.guards import RELATIONS
-from aot.frontend.places import SourcePaths, is_users
+from aot.frontend.places import SourcePaths, is_users, unseen
 from aot.frontend.sizes import labels_of, ranges_of
 from aot.ir.tensors import Dim, SizeRelation
 from aot.symbolic import Expr, Maximum, Minimum, Ranges, Symbol, dim, integer, substitute, to_text
@@ -125,6 +125,7 @@ def hearing() -> Iterator[Callable[[], tuple[SizeDecision, ...]]]:
         for kind in (torch.SymInt, torch.SymBool):
             decide = heard.decide(kind.__bool__)
             undo.enter_context(patch.object(kind, "__bool__", decide))
+        undo.enter_context(unseen())
         yield heard.decisions
 
 

@@ -81,6 +81,30 @@ def test_a_size_that_eager_refuses_says_nothing_of_another() -> None:
     assert message.startswith("the model needs n > 0, as it decides at ")
 
 
+ASSERTS = """
+def bounded(x, lengths):
+    assert lengths.max().item() <= x.shape[0]
+    return x * 2
+"""
+
+
+def test_what_is_asserted_of_a_value_is_left_to_the_run() -> None:
+    names: dict[str, Any] = {}  # pytest makes something else of an assertion of its own
+    exec(compile(ASSERTS, "/models/bounded.py", "exec"), names)
+    n = Dim("n", min=2, max=50)
+    captured = capture_module(
+        Calls(names["bounded"]), (X, torch.tensor([3, 4])), dynamic_shapes={"args": ({0: n}, None)}
+    )
+    assert captured.program.module()(X, torch.tensor([3, 6])).equal(X * 2)
+
+
+def test_a_window_that_is_not_full_starts_at_the_front() -> None:
+    graph = read(lambda x: x[-50:] * 2, X, n=Dim("n"))
+    (only,) = graph.dims
+    held = [all(_holds(r, {only.name: n}) for r in graph.relations) for n in (2, 6, 49, 51)]
+    assert held == [True, True, True, False]
+
+
 def test_a_trial_leaves_buffers_as_they_were() -> None:
     class Counts(torch.nn.Module):
         def __init__(self) -> None:

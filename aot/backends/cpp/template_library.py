@@ -32,12 +32,6 @@ from aot.symbolic import (
 SMALL = 33
 """kSmall in aot/linalg/lanes.h: matrices up to this size are computed side by side."""
 
-_DOUBLED = 16
-"""Half of that: complex matrices up to this size are values of real ones of twice the size."""
-
-_VALUES_ALONE = frozenset({"complex_eigvalsh", "complex_svdvals"})
-"""Routines that compute matrices alone, and have a form by real ones."""
-
 _GROUP = 16
 """Elements of a batch that a work unit takes where their matrices are small: whole vectors of every
 level."""
@@ -236,6 +230,11 @@ def _columns(s: Sizes) -> Expr:
     return s.m * s.n
 
 
+def _columns_and_rows(s: Sizes) -> Expr:
+    """Of `singular_values_lanes` in svdvals_lanes.h."""
+    return s.m * s.n + 4 * s.n
+
+
 def _apart(*matrices: tuple[Callable[[Sizes], Expr], Callable[[Sizes], Expr]]) -> Workspace:
     """Of what is always computed alone: its matrices' rows and columns."""
 
@@ -318,7 +317,7 @@ _STACKED_ROUTINES: Mapping[tuple[str, str], RoutineKernel] = {
     ("linalg", "complex_svdvals"): _stacked(
         "ComplexSvd",
         "complex_spectral",
-        Workspace(_columns, _bidiagonal(2), _nothing),
+        Workspace(_columns_and_rows, _bidiagonal(2), _nothing),
         "values",
     ),
 }
@@ -411,7 +410,10 @@ ROUTINE_KERNELS: Mapping[tuple[str, str], RoutineKernel] = {
         "Svd", "aot/linalg/svd.h", Workspace(_columns, _singular(1), _nothing)
     ),
     ("linalg", "svdvals"): RoutineKernel(
-        "Svd", "aot/linalg/svd.h", Workspace(_columns, _bidiagonal(1), _nothing), ("values",)
+        "Svd",
+        "aot/linalg/svd.h",
+        Workspace(_columns_and_rows, _bidiagonal(1), _nothing),
+        ("values",),
     ),
     **_STACKED_ROUTINES,
     **_GENERAL,
@@ -426,10 +428,6 @@ def takes_routine(call: LibraryCall, buffers: Mapping[str, Buffer], hints: Hints
         return f"its routines take no {dtype}"
     if (call.routine.library.name, call.routine.name) not in ROUTINE_KERNELS:
         return f"there is no kernel for {call.routine!r}"
-    sizes = call.sizes.m, call.sizes.n
-    few = all(is_int(size) and int(size) <= 2 * _DOUBLED for size in sizes)
-    if call.routine.name in _VALUES_ALONE and few and int(call.sizes.n) <= _DOUBLED:
-        return "real matrices of twice the size are computed side by side"
     return ""
 
 

@@ -8,7 +8,8 @@
 
 namespace aot::linalg {
 
-// h becomes upper triangular, Schur's form, and columns of the basis lie in rows of v.
+// h becomes upper triangular, Schur's form, and columns of the basis lie in rows of v. Without v
+// there are eigenvalues alone, as in eig.h.
 template <class T>
 struct ComplexSchur {
   using C = Complex<T>;
@@ -17,8 +18,8 @@ struct ComplexSchur {
   Parts<T> x, sums;
 
   void to_hessenberg() const {
-    for (int64_t k = 0; k < 2 * n * n; ++k) v.at[k] = T(0);
-    for (int64_t k = 0; k < n; ++k) v.row(k).re[k] = T(1);
+    for (int64_t k = 0; v.at && k < 2 * n * n; ++k) v.at[k] = T(0);
+    for (int64_t k = 0; v.at && k < n; ++k) v.row(k).re[k] = T(1);
     for (int64_t k = 0; k + 2 < n; ++k) {
       const int64_t rest = n - k - 1;
       for (int64_t i = 0; i < rest; ++i) x.set(i, h.get(k + 1 + i, k));
@@ -36,6 +37,7 @@ struct ComplexSchur {
         const C along = tau * dot<false>(row, x, rest);
         add_row(-along, other, row, rest);
       }
+      if (!v.at) continue;
       for (int64_t j = 0; j < n; ++j) sums.set(j, {T(0), T(0)});
       for (int64_t i = 0; i < rest; ++i) add_row(x.get(i), v.row(k + 1 + i), sums, n);
       for (int64_t i = 0; i < rest; ++i) {
@@ -70,6 +72,7 @@ struct ComplexSchur {
   // One step on rows first .. last: rotations from the left, and then all of them from the right.
   void step(int64_t first, int64_t last, C by, Parts<T> turns, T* c) const {
     constexpr T least = sizeof(T) == 8 ? T(1e-200) : T(1e-20);
+    const int64_t begin = v.at ? 0 : first, end = v.at ? n : last + 1;
     for (int64_t k = first; k <= last; ++k) h.set(k, k, h.get(k, k) - by);
     for (int64_t k = first; k < last; ++k) {
       const C a = h.get(k, k), b = h.get(k + 1, k);
@@ -88,16 +91,16 @@ struct ComplexSchur {
                         : (T(1) / (own * size)) * (a * conjugate(b));
       }
       turns.set(k, s);
-      rotate(h.row(k).from(k), h.row(k + 1).from(k), n - k, c[k], s);
+      rotate(h.row(k).from(k), h.row(k + 1).from(k), end - k, c[k], s);
     }
     for (int64_t k = first; k < last; ++k) {
       const C s = turns.get(k);
-      for (int64_t i = 0; i <= min64(k + 1, last); ++i) {
+      for (int64_t i = begin; i <= min64(k + 1, last); ++i) {
         const C p = h.get(i, k), q = h.get(i, k + 1);
         h.set(i, k, c[k] * p + conjugate(s) * q);
         h.set(i, k + 1, c[k] * q - s * p);
       }
-      rotate(v.row(k), v.row(k + 1), n, c[k], conjugate(s));
+      if (v.at) rotate(v.row(k), v.row(k + 1), n, c[k], conjugate(s));
     }
     for (int64_t k = first; k <= last; ++k) h.set(k, k, h.get(k, k) + by);
   }
@@ -168,7 +171,8 @@ struct ComplexEig : Finished {
       return LargeEig<ComplexDense<T>, Cfg::VALUES>{n}.find(in, record, room);
     }
     const ComplexRows<T> h = complex_in(p.matrix_a(matrix), n, n, false, room);
-    const ComplexRows<T> v{room.take<T>(2 * n * n), n}, out{room.take<T>(2 * n * n), n};
+    const ComplexRows<T> v{Cfg::VALUES ? nullptr : room.take<T>(2 * n * n), n};
+    const ComplexRows<T> out{room.take<T>(2 * n * n), n};
     const Parts<T> x{room.take<T>(n), room.take<T>(n)}, sums{room.take<T>(n), room.take<T>(n)};
     const Parts<T> turns{room.take<T>(n), room.take<T>(n)};
     const ComplexSchur<T> schur{h, v, n, x, sums};

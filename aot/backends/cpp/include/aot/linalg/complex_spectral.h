@@ -128,6 +128,7 @@ struct ComplexSvd : Finished {
     using M = ComplexLaneMatrix<T>;
     constexpr int64_t kLane = kLanes<T>;
     const int64_t m = p.rows(), n = p.n;
+    if (Cfg::VALUES && n > kOrthogonal) return values(p, first, lanes, record, room);
     T* const behind = record + n * kLane;
     const M w(Cfg::VALUES ? room.take<T>(2 * m * n * kLane) : behind, n, m);
     const M v(Cfg::VALUES ? nullptr : behind + 2 * n * m * kLane, n, n);
@@ -146,6 +147,15 @@ struct ComplexSvd : Finished {
       T* const at = v.im.at + k * kLane;
       store(at, -load<T, int(kLane)>(at));
     }
+  }
+
+  template <class Args>
+  static void values(const Args& p, int64_t first, int64_t lanes, T* record, Room room) {
+    const int64_t m = p.rows(), n = p.n;
+    const ComplexLaneMatrix<T> a(room.take<T>(2 * m * n * kLanes<T>), m, n);
+    gather_lanes(p.operand_a(first), p.batches_a(), lanes, m, n, a);
+    const Lanes<T> scale = scale_of(LaneMatrix<T>{a.re.at, n}, 2 * m);
+    singular_values_lanes(a, m, scale, LaneRow<T>{record}, room);
   }
 
   template <class Args>

@@ -30,10 +30,11 @@ AOT_INLINE void reflect_rows(T* a, T* b, T* c, int64_t n, const T (&weights)[3],
   });
 }
 
-// a becomes v^T a v with zeros below its first subdiagonal; v's columns lie as rows.
+// a becomes v^T a v with zeros below its first subdiagonal; v's columns, if there are any, lie as
+// rows.
 template <class T>
 void to_hessenberg(T* a, int64_t n, T* v, T* x) {
-  make_identity(OneMatrix<T>{v, n});
+  if (v) make_identity(OneMatrix<T>{v, n});
   // (I - tau x x^T) times the rows from k + 1 on, their columns from `first` on.
   const auto turn = [=](T* m, int64_t k, int64_t first, T tau) {
     const int64_t rest = n - k - 1, wide = n - first;
@@ -55,12 +56,13 @@ void to_hessenberg(T* a, int64_t n, T* v, T* x) {
       T* const row = a + i * n + k + 1;
       add_row(-tau * dot(row, x, rest), x, row, rest);
     }
-    turn(v, k, 0, tau);
+    if (v) turn(v, k, 0, tau);
   }
 }
 
 // A matrix of Hessenberg's form that becomes Schur's: h is quasi-triangular, v's rows are the
-// columns of its basis, and (re, im) are the eigenvalues.
+// columns of its basis, and (re, im) are the eigenvalues. Without v there are eigenvalues alone: of
+// h only the rows and columns change that some of them still depend on.
 template <class T>
 struct Schur {
   T *h, *v, *re, *im;
@@ -102,6 +104,7 @@ struct Schur {
     re[k] = re[last] = x + z;
     if (z != T(0)) re[last] = x - w / z;
     im[k] = im[last] = T(0);
+    if (!v) return;
     const T below = at(last, k), size = abs(below) + abs(z);
     p = below / size;
     T turned = z / size;
@@ -162,20 +165,21 @@ struct Schur {
         at(k, k - 1) = -at(k, k - 1);
       }
       p += s;
-      bulge(k, last, three, {p / s, q / s, r / s}, {q / p, r / p});
+      bulge(first, k, last, three, {p / s, q / s, r / s}, {q / p, r / p});
     }
   }
 
   // The rows from k on, and the columns, turned by a reflection of two or three.
-  void bulge(int64_t k, int64_t last, bool three, const T (&by)[3], const T (&more)[2]) const {
-    three ? turned<true>(k, last, by, {T(1), more[0], more[1]})
-          : turned<false>(k, last, by, {T(1), more[0], T(0)});
+  void bulge(int64_t first, int64_t k, int64_t last, bool three, const T (&by)[3],
+             const T (&more)[2]) const {
+    three ? turned<true>(first, k, last, by, {T(1), more[0], more[1]})
+          : turned<false>(first, k, last, by, {T(1), more[0], T(0)});
   }
   template <bool THREE>
-  void turned(int64_t k, int64_t last, const T (&by)[3], const T (&more)[3]) const {
+  void turned(int64_t first, int64_t k, int64_t last, const T (&by)[3], const T (&more)[3]) const {
     T *const a = h + k * n + k, *const own = v + k * n;
-    reflect_rows<THREE>(a, a + n, a + 2 * n, n - k, more, by);
-    for (int64_t i = 0; i <= min64(last, k + 3); ++i) {
+    reflect_rows<THREE>(a, a + n, a + 2 * n, (v ? n : last + 1) - k, more, by);
+    for (int64_t i = v ? 0 : first; i <= min64(last, k + 3); ++i) {
       T* const row = h + i * n + k;
       T sum = by[0] * row[0] + by[1] * row[1];
       if constexpr (THREE) {
@@ -185,7 +189,7 @@ struct Schur {
       row[0] -= sum;
       row[1] -= sum * more[1];
     }
-    reflect_rows<THREE>(own, own + n, own + 2 * n, n, by, more);
+    if (v) reflect_rows<THREE>(own, own + n, own + 2 * n, n, by, more);
   }
 
   // Two real shifts become the one that is nearer to x, twice: as LAPACK has it, so that
@@ -383,7 +387,7 @@ struct Eig : Finished {
   template <class Args>
   static void small(const Args& p, int64_t matrix, T* record, Room room) {
     const int64_t n = p.n;
-    T *const h = room.take<T>(n * n), *const v = room.take<T>(n * n);
+    T *const h = room.take<T>(n * n), *const v = Cfg::VALUES ? nullptr : room.take<T>(n * n);
     T *const made = room.take<T>(n * n), *const by = room.take<T>(n),
              *const x = room.take<T>(2 * n);
     const Seen<T> seen = p.matrix_a(matrix);

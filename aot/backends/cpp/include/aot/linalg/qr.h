@@ -48,13 +48,16 @@ typename M::Number reflect_column(M a, int64_t k, int64_t rows) {
   for (int64_t i = k + 1; i < rows; ++i) most = maximum(most, greatest_size(a.get(i, k)));
   const auto still = most == zero;
   most = select(still, one, maximum(most, greatest_size(first)));
-  V sum = zero;
-  for (int64_t i = k; i < rows; ++i) sum = more_square(a.get(i, k) / most, sum);
-  const V size = most * sqrt(sum), real = real_of(first);
-  const V beta = select(still, real, select(real >= zero, -size, size));
-  const N whole = Real<N>::number(one), distance = first - Real<N>::number(beta);
-  const N below = whole / select(still, whole, distance);
-  a.set(k, k, Real<N>::number(beta));
+  V sum = zero;  // all of parts of the greatest, which are never too small
+  for (int64_t i = k; i < rows; ++i) {
+    const N part = a.get(i, k) / most;
+    a.set(i, k, part);
+    sum = more_square(part, sum);
+  }
+  const N own = a.get(k, k), whole = Real<N>::number(one);
+  const V size = sqrt(sum), beta = select(real_of(own) >= zero, -size, size);
+  const N distance = own - Real<N>::number(beta), below = whole / select(still, whole, distance);
+  a.set(k, k, Real<N>::number(select(still, real_of(first), most * beta)));
   for (int64_t i = k + 1; i < rows; ++i) a.set(i, k, a.get(i, k) * below);
   return select(still, Real<N>::number(zero), -distance / select(still, one, beta));
 }

@@ -2,11 +2,12 @@
 //
 // Small matrices side by side: columns of A, which lie as rows in scratch, are rotated until they
 // are orthogonal (one-sided Jacobi); then they are U diag(s), and the rotations' product is V^T.
-// One matrix by way of a bidiagonal one (large_svd.h).
+// Values alone, and one matrix, by way of a bidiagonal one (svdvals_lanes.h, large_svd.h).
 #ifndef AOT_LINALG_SVD_H_
 #define AOT_LINALG_SVD_H_
 
 #include "aot/linalg/large_svd.h"
+#include "aot/linalg/svdvals_lanes.h"
 
 namespace aot::linalg {
 
@@ -95,11 +96,20 @@ struct Svd : Finished {
   static void lanes(const Args& p, int64_t first, int64_t lanes, T* record, Room room) {
     using M = LaneMatrix<T>;
     const int64_t n = p.n, m = p.m;
+    if (Cfg::VALUES && n > kOrthogonal) return values(p, first, lanes, record, room);
     T* const behind = record + n * kLanes<T>;
     T* const w = Cfg::VALUES ? room.take<T>(m * n * kLanes<T>) : behind;
     const Seen<T> a = p.matrix_a(first);
     gather_lanes(Seen<T>{a.at, a.col, a.row}, p.a_batch, lanes, n, m, w);
     run(M{w, m}, n, M{Cfg::VALUES ? nullptr : behind + n * m * kLanes<T>, n}, M{record, 1});
+  }
+
+  template <class Args>
+  static void values(const Args& p, int64_t first, int64_t lanes, T* record, Room room) {
+    const LaneMatrix<T> a{room.take<T>(p.m * p.n * kLanes<T>), p.n};
+    gather_lanes(p.matrix_a(first), p.a_batch, lanes, p.m, p.n, a.at);
+    const Lanes<T> scale = scale_of(a, p.m);
+    singular_values_lanes(a, p.m, scale, LaneRow<T>{record}, room);
   }
 
   template <class Args>
