@@ -13,8 +13,8 @@ from dataclasses import replace
 from aot.ir.decisions import Decision
 from aot.ir.dtypes import BFLOAT16, FLOAT16, DType
 from aot.ir.kernel_facts import template_views
-from aot.ir.kernels import FusedKernel, Kernel, KernelGraph, Stage, TemplateKernel
-from aot.ir.nests import LoopNest, Store
+from aot.ir.kernels import FusedKernel, KernelGraph, Stage, TemplateKernel
+from aot.ir.nests import Buffer, LoopNest, Store
 from aot.ir.rewrite import with_roots
 from aot.ir.scalar import Access, Node, cast, load, make, postorder, rebuild, with_args
 
@@ -30,14 +30,30 @@ def round_early(graph: KernelGraph) -> KernelGraph:
     kernels = [k for k in graph.kernels if isinstance(k, FusedKernel)]
     if graph.flow or len(kernels) < len(graph.kernels):
         return graph
+    current = {kernel.name: kernel for kernel in kernels}
+    users: dict[str, list[str]] = {}
+    for kernel in kernels:
+        for name in {*kernel.reads, *kernel.writes}:
+            users.setdefault(name, []).append(kernel.name)
+    buffers, decisions = dict(graph.buffers), list(graph.decisions)
     for kernel in kernels:
         if not isinstance(kernel, TemplateKernel) or not _takes_more(kernel):
             continue
         name = kernel.template.output.buffer
-        wanted = None if name in kept or name not in kernel.writes else _rounded(graph, name)
-        if wanted is not None:
-            graph = _with_rounded(graph, kernel.name, name, wanted)
-    return graph
+        own = [current[user] for user in users.get(name, ())]
+        wanted = None if name in kept or name not in kernel.writes else _rounded(own, name)
+        if wanted is None:
+            continue
+        rounded = replace(buffers[name], name=f"{name}_rounded", dtype=wanted)
+        current.update({k.name: _reading(k, name, rounded) for k in own})
+        current[kernel.name] = _storing(current[kernel.name], buffers[name], rounded)
+        buffers[rounded.name] = rounded
+        reason = f"all that read {name} round it"
+        decisions.append(Decision("rounding", (kernel.name,), wanted.name, reason))
+    if len(decisions) == len(graph.decisions):
+        return graph
+    changed = tuple(current[kernel.name] for kernel in kernels)
+    return replace(graph, buffers=buffers, kernels=changed, decisions=tuple(decisions))
 
 
 def _takes_more(kernel: TemplateKernel) -> bool:
@@ -45,8 +61,7 @@ def _takes_more(kernel: TemplateKernel) -> bool:
     return all(stage.inner == kernel.template.output.axes for stage in kernel.stages)
 
 
-def _nests(kernel: Kernel) -> Iterator[LoopNest]:
-    assert isinstance(kernel, FusedKernel)
+def _nests(kernel: FusedKernel) -> Iterator[LoopNest]:
     for stage in kernel.stages:
         yield from stage.nests
     if isinstance(kernel, TemplateKernel):
@@ -57,11 +72,10 @@ def _reads(node: Node, buffer: str) -> bool:
     return isinstance(node.attr, Access) and node.attr.buffer == buffer
 
 
-def _rounded(graph: KernelGraph, buffer: str) -> DType | None:
+def _rounded(users: Iterable[FusedKernel], buffer: str) -> DType | None:
     """The half type that every reader of a buffer rounds it to; None: there is no such one."""
     found: set[DType] = set()
-    for kernel in graph.kernels:
-        assert isinstance(kernel, FusedKernel)
+    for kernel in users:
         views = template_views(kernel)
         if any(v.buffer == buffer for v in views[1:]):
             return None
@@ -87,35 +101,24 @@ def _types(roots: Iterable[Node], buffer: str) -> set[DType] | None:
     return None if any(_reads(root, buffer) for root in roots) else found
 
 
-def _with_rounded(graph: KernelGraph, kernel: str, buffer: str, dtype: DType) -> KernelGraph:
-    """The graph in which a kernel stores `buffer` as `dtype`, and others read that."""
-    name = f"{buffer}_rounded"
-    changed = [_reading(k, buffer, name, dtype) for k in graph.kernels]
-    kernels = tuple(_storing(k, name, graph, dtype) if k.name == kernel else k for k in changed)
-    buffers = {**graph.buffers, name: replace(graph.buffers[buffer], name=name, dtype=dtype)}
-    decision = Decision("rounding", (kernel,), dtype.name, f"all that read {buffer} round it")
-    return replace(graph, buffers=buffers, kernels=kernels, decisions=(*graph.decisions, decision))
-
-
-def _storing(kernel: Kernel, name: str, graph: KernelGraph, dtype: DType) -> TemplateKernel:
+def _storing(kernel: FusedKernel, result: Buffer, rounded: Buffer) -> TemplateKernel:
     """The kernel of a template that rounds its result, besides what its epilogue does."""
     assert isinstance(kernel, TemplateKernel)
     view, axes = kernel.template.output, kernel.template.output.axes
-    value = cast(load(view.buffer, graph.buffers[view.buffer].dtype, view.index), dtype)
-    store = Store(name, view.index, value)
-    nest = LoopNest(name, axes, (), (store,), kernel.template.origin)
+    value = cast(load(result.name, result.dtype, view.index), rounded.dtype)
+    store = Store(rounded.name, view.index, value)
+    nest = LoopNest(rounded.name, axes, (), (store,), kernel.template.origin)
     stage = kernel.stages[0] if kernel.stages else Stage(axes, (), axes, axes[-1], ())
     return replace(
         kernel,
         stages=(replace(stage, nests=(*stage.nests, nest)),),
-        local=(*kernel.local, view.buffer),
-        writes=tuple(name if b == view.buffer else b for b in kernel.writes),
+        local=(*kernel.local, result.name),
+        writes=tuple(rounded.name if b == result.name else b for b in kernel.writes),
     )
 
 
-def _reading(kernel: Kernel, buffer: str, name: str, dtype: DType) -> Kernel:
+def _reading(kernel: FusedKernel, buffer: str, rounded: Buffer) -> FusedKernel:
     """The kernel with the rounded buffer in place of the other one."""
-    assert isinstance(kernel, FusedKernel)
     if buffer not in kernel.reads:
         return kernel
 
@@ -123,14 +126,15 @@ def _reading(kernel: Kernel, buffer: str, name: str, dtype: DType) -> Kernel:
         if node.op == "cast" and _reads(node.args[0], buffer):
             read = args[0]
             assert isinstance(read.attr, Access)
-            return make(read.op, dtype, *read.args, attr=replace(read.attr, buffer=name))
+            attr = replace(read.attr, buffer=rounded.name)
+            return make(read.op, rounded.dtype, *read.args, attr=attr)
         return with_args(node, args)
 
     def changed(nest: LoopNest) -> LoopNest:
         return with_roots(nest, rebuild(nest.roots, visit))
 
     stages = tuple(replace(s, nests=tuple(map(changed, s.nests))) for s in kernel.stages)
-    reads = tuple(name if b == buffer else b for b in kernel.reads)
+    reads = tuple(rounded.name if b == buffer else b for b in kernel.reads)
     if isinstance(kernel, TemplateKernel):
         prologue = tuple(map(changed, kernel.prologue))
         return replace(kernel, stages=stages, reads=reads, prologue=prologue)
