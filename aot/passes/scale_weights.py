@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from aot.ir.decisions import Decision
 from aot.ir.dtypes import FLOAT32, FLOAT64
-from aot.ir.loops import LoopGraph, reads
+from aot.ir.loops import LoopGraph, bases, reads
 from aot.ir.machine import Machine
 from aot.ir.nests import Buffer, LoopNest, Store, View, numbered_axes
 from aot.ir.rewrite import with_roots
@@ -42,14 +42,17 @@ class _Factor:
 
 def scale_weights(graph: LoopGraph, machine: Machine) -> LoopGraph:
     """The graph with factors of channels that follow from weights alone in these calls' weights."""
+    calls = [op for op in graph.ops if isinstance(op, TemplateCall) and _packs(machine, op)]
+    if not calls:
+        return graph
     writers = constant_writers(graph)
     constants = {n for n, b in graph.buffers.items() if b.kind == "weight"} | set(writers)
     uses = Counter(name for op in graph.ops for name in reads(op))
     last_reader = {name: op.name for op in graph.ops for name in reads(op)}
     current = {op.name: op for op in graph.ops}
     buffers, weights, decisions = dict(graph.buffers), list[LoopNest](), list[Decision]()
-    for op in graph.ops:
-        if not isinstance(op, TemplateCall) or not _may_be_scaled(graph, machine, uses, op):
+    for op in calls:
+        if not _may_be_scaled(graph, uses, op):
             continue
         reader = current[last_reader[op.output.buffer]]
         found = _without_factor(op, reader, constants)
@@ -73,20 +76,24 @@ def scale_weights(graph: LoopGraph, machine: Machine) -> LoopGraph:
     )
 
 
-def _may_be_scaled(
-    graph: LoopGraph, machine: Machine, uses: Counter[str], call: TemplateCall
-) -> bool:
-    """A packed weight of the model that nobody else reads, and results of its type for one nest."""
+def _packs(machine: Machine, call: TemplateCall) -> bool:
+    """Whether factors can go into an operand that the device stores anew."""
     if call.scaled is None:
         return False
+    role, _, _ = call.scaled
+    return any(s.kind is type(call) and call.packs(role, s) for s in machine.templates)
+
+
+def _may_be_scaled(graph: LoopGraph, uses: Counter[str], call: TemplateCall) -> bool:
+    """A weight of the model that nobody else reads, and results of its type for one nest."""
+    assert call.scaled is not None
     role, _, _ = call.scaled
     result, weight = call.output, dict(call.operands)[role]
     kept, made = graph.buffers[weight.buffer], graph.buffers[result.buffer]
     alone = uses[result.buffer] == uses[weight.buffer] == 1 and result.buffer not in graph.results
-    packed = any(s.kind is type(call) and call.packs(role, s) for s in machine.templates)
     precise = kept.dtype in (FLOAT32, FLOAT64) and made.dtype == kept.dtype
     whole = all(view.index == tuple(a.symbol for a in view.axes) for view in (result, weight))
-    return alone and packed and precise and whole and kept.kind == "weight"
+    return alone and precise and whole and kept.kind == "weight"
 
 
 def _without_factor(
@@ -94,7 +101,7 @@ def _without_factor(
 ) -> tuple[_Factor, LoopNest] | None:
     """The factor of all reads of a result, and their nest without it; None: there is none."""
     assert call.scaled is not None
-    if not isinstance(reader, LoopNest):
+    if not isinstance(reader, LoopNest) or call.output.buffer in bases(reader).values():
         return None
     nodes = postorder(reader.roots)
     own = [n for n in nodes if isinstance(n.attr, Access) and n.attr.buffer == call.output.buffer]

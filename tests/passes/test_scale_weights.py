@@ -10,9 +10,10 @@ import torch
 
 from aot.frontend.capture import capture_module
 from aot.frontend.ingest import ingest
-from aot.ir.loops import LoopGraph
+from aot.ir.loops import LoopGraph, reads
 from aot.ir.nests import LoopNest
 from aot.ir.scalar import postorder
+from aot.ir.templates.base import LoopOp, TemplateCall
 from aot.ir.templates.conv import Conv, ConvSupport
 from aot.lowering.lower import lower
 from aot.passes.scale_weights import scale_weights
@@ -90,6 +91,20 @@ def test_a_factor_of_channels_goes_into_the_weight(
 def test_other_factors_stay(then: Callable[..., object]) -> None:
     graph = lowered(then)
     assert scale_weights(graph, PACKS) is graph
+
+
+def test_results_that_an_update_takes_over_stay() -> None:
+    """What the update leaves as it was has no factor."""
+    graph = lowered(lambda m, y, x: y * m.scale)
+    (call,) = (op for op in graph.ops if isinstance(op, Conv))
+
+    def over(op: LoopOp) -> LoopOp:
+        if isinstance(op, TemplateCall) or call.output.buffer not in reads(op):
+            return op
+        return replace(op, stores=(replace(op.stores[0], base=call.output.buffer),))
+
+    updated = replace(graph, ops=tuple(map(over, graph.ops)))
+    assert scale_weights(updated, PACKS) is updated
 
 
 def test_narrow_weights_would_be_rounded_again() -> None:
