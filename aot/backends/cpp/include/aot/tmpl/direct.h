@@ -265,25 +265,32 @@ struct Pieces {
   constexpr AOT_INLINE int64_t alike(int64_t i) const { return i < extra ? extra - i : count - i; }
 };
 
-// What a strip of `rows` by `vectors` takes, in half cycles: at each k two operations a cycle and
-// two loads, sums that wait four cycles for each other, and the loop's own; around it a call and,
-// for each result, a store and the epilogue's load. With few registers a k is few operations,
-// beside which the loop's own and the line that is fetched show.
-constexpr int64_t direct_strip(int64_t rows, int64_t vectors, int64_t k) {
+// What a strip of so many sums takes, of `a_k` half cycles a k: around it there are a call and, for
+// each result, a store and the epilogue's load.
+constexpr int64_t price_of_strip(int64_t sums, int64_t a_k, int64_t k) {
   constexpr int64_t kAround = 60, kResult = 3;
-  const int64_t sums = rows * vectors, loads = rows + vectors, least = sums >= 4 ? 4 : 2;
+  return k * a_k + kAround + sums * kResult;
+}
+
+// The least half cycles of a k: sums wait four cycles for each other, and few take turns.
+constexpr int64_t least_wait(int64_t sums) { return sums >= 4 ? 4 : 2; }
+
+// A strip of `rows` by `vectors`: at each k two operations a cycle and two loads, and the loop's
+// own. With few registers a k is few operations, beside which the loop's own and the line that is
+// fetched show.
+constexpr int64_t direct_strip(int64_t rows, int64_t vectors, int64_t k) {
+  const int64_t sums = rows * vectors, loads = rows + vectors, least = least_wait(sums);
   const int64_t a_k = kFewRegisters ? max64(max64(sums, least) + 3, (loads + 1) * 4 / 3)
                                     : max64(max64(sums, loads), least) + 1;
-  return k * a_k + kAround + sums * kResult;
+  return price_of_strip(sums, a_k, k);
 }
 
 // The same of panels that lie near: the line that is fetched is a load, and a vector of B an eighth
 // of a cycle more, for the more there are of them, the fewer stay in L1 while rows pass.
 constexpr int64_t panel_strip(int64_t rows, int64_t vectors, int64_t k) {
-  constexpr int64_t kAround = 60, kResult = 3;
-  const int64_t sums = rows * vectors, least = sums >= 4 ? 4 : 2;
-  const int64_t a_k = max64(max64(sums, rows + vectors + 1), least) + 1;
-  return k * a_k + k * vectors / 4 + kAround + sums * kResult;
+  const int64_t sums = rows * vectors;
+  const int64_t a_k = max64(max64(sums, rows + vectors + 1), least_wait(sums)) + 1;
+  return price_of_strip(sums, a_k, k) + k * vectors / 4;
 }
 
 // The sum of strip(rows, vectors) over all strips and groups: they have two sizes at most.
@@ -300,46 +307,50 @@ constexpr int64_t price_of(const Pieces& strips, const Pieces& groups, const Str
   return sum;
 }
 
+// The cut of the least price among those that leave `rest` registers besides those of sums and of
+// B's vectors; shape(strips, groups) prices one.
+template <class Shape>
+constexpr DirectShape cheapest(int64_t rows, int64_t vectors, int rest, const Shape& shape) {
+  DirectShape best{0, 0, 0, 0};
+  for (int64_t nv = min64(vectors, kMostDirectVectors); nv > 0; --nv) {
+    const int64_t most = min64(kMostDirectRows, (kVectorRegisters - rest - nv) / nv);
+    if (most < 1) continue;
+    const DirectShape found = shape(Pieces(rows, most), Pieces(vectors, nv));
+    if (best.rows == 0 || found.price < best.price) best = found;
+  }
+  return best;
+}
+
 // The cheapest cut of so many rows by so many columns.
 template <class T>
 constexpr DirectShape direct_shape(int64_t rows, int64_t columns, int64_t k) {
-  const int64_t vectors = ceil_div(columns, Simd<T>::kLanes);
-  DirectShape best{0, 0, 0, 0};
-  for (int64_t nv = min64(vectors, kMostDirectVectors); nv > 0; --nv) {
-    const int64_t most = min64(kMostDirectRows, (kVectorRegisters - kDirectRest - nv) / nv);
-    if (most < 1) continue;
-    const Pieces strips(rows, most), groups(vectors, nv);
-    const int64_t mr = ceil_div(rows, strips.count), gv = ceil_div(vectors, groups.count);
-    int64_t price = strips.count * groups.count * direct_strip(mr, gv, k), far = 0;
-    if (kFewRegisters) {
-      // Low and narrow pieces differ by more. And a line of B comes from far once for each group
-      // that has a part of it: groups of half lines read most of them twice.
-      constexpr int64_t kHalfLine = 3;
-      price = price_of(strips, groups, [&](int64_t r, int64_t v) { return direct_strip(r, v, k); });
-      far = price_of(Pieces(1, 1), groups, [&](int64_t, int64_t v) {
-        return k * (2 + v * kVectorBytes / 32) * kHalfLine;
-      });
-      price += far;
+  const auto shape = [&](const Pieces& strips, const Pieces& groups) {
+    const int64_t mr = strips.size(0), gv = groups.size(0);
+    if (!kFewRegisters) {
+      return DirectShape{mr, gv, strips.count * groups.count * direct_strip(mr, gv, k)};
     }
-    if (best.rows == 0 || price < best.price) best = {mr, gv, price, far};
-  }
-  return best;
+    // Low and narrow pieces differ by more. And a line of B comes from far once for each group that
+    // has a part of it: groups of half lines read most of them twice.
+    constexpr int64_t kHalfLine = 3;
+    const int64_t near =
+        price_of(strips, groups, [&](int64_t r, int64_t v) { return direct_strip(r, v, k); });
+    const int64_t far = price_of(Pieces(1, 1), groups, [&](int64_t, int64_t v) {
+      return k * (2 + v * kVectorBytes / 32) * kHalfLine;
+    });
+    return DirectShape{mr, gv, near + far, far};
+  };
+  return cheapest(rows, ceil_div(columns, Simd<T>::kLanes), kDirectRest, shape);
 }
 
 // The same of panels that lie near.
 template <class T>
 constexpr DirectShape panel_shape(int64_t rows, int64_t columns, int64_t k) {
-  const int64_t vectors = ceil_div(columns, Simd<T>::kLanes);
-  DirectShape best{0, 0, 0};
-  for (int64_t nv = min64(vectors, kMostDirectVectors); nv > 0; --nv) {
-    const int64_t most = min64(kMostDirectRows, (kVectorRegisters - 1 - nv) / nv);
-    if (most < 1) continue;
-    const Pieces strips(rows, most), groups(vectors, nv);
+  const auto shape = [&](const Pieces& strips, const Pieces& groups) {
     const int64_t price =
         price_of(strips, groups, [&](int64_t r, int64_t v) { return panel_strip(r, v, k); });
-    if (best.rows == 0 || price < best.price) best = {strips.size(0), groups.size(0), price};
-  }
-  return best;
+    return DirectShape{strips.size(0), groups.size(0), price};
+  };
+  return cheapest(rows, ceil_div(columns, Simd<T>::kLanes), 1, shape);
 }
 
 // What a product of constant sizes, in units of so many rows and columns, cuts them into: the
