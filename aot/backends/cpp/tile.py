@@ -41,7 +41,7 @@ from aot.symbolic import (
 ROW, COLUMN, LEADING = var("tile_row"), var("tile_column"), var("tile_ld")
 TILE = "tile"
 _PANEL = 16
-# Rows of an epilogue that share what is each column's own (aot/vec/isa.h).
+# Rows of an epilogue that share what is each column's own (aot/kernel/prelude.h).
 _ROWS_AT_ONCE = "aot::kRowsAtOnce"
 
 

@@ -64,8 +64,8 @@ class Strict(Toolchain):
 
     Hidden visibility matters here: the templates' tables differ between levels, and must not be
     shared by libraries of one process. A strip of a height that no template has named is computed
-    slowly in packages; here it ends the test. How functions pass vectors of 64 bytes, where units of
-    the widest level are emulated on others, concerns nobody: none is called from another unit.
+    slowly in packages; here it ends the test. How functions pass vectors of 64 bytes, where units
+    of the widest level are emulated on others, concerns nobody: none is called from another unit.
     """
 
     def compile_flags(self, arch: str) -> tuple[str, ...]:
