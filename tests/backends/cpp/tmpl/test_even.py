@@ -45,11 +45,27 @@ static_assert(even_cuts<float>({9, 3, 0}, 5000, 1, 9).rows == 0x3fe);
 """
 
 
+NEAR = """
+#include "aot/tmpl/direct.h"
+using namespace aot::tmpl;
+// Rows of one set of the cache, of two, of four, and of all.
+static_assert(near_rows(4096) == 6 && near_rows(12288) == 6 && near_rows(2048) == 12);
+static_assert(near_rows(3072) == 24 && near_rows(64) == 384 && near_rows(100) == 384);
+constexpr int64_t height(int64_t apart) { return panel_shape<float>(98, 256, 1024, apart).rows; }
+static_assert(height(1024) <= 6 && height(512) <= 12 && height(1024 + 16) == height(16));
+static_assert(kFewRegisters || height(1024 + 16) > 6);
+"""
+
+
 @pytest.mark.parametrize("level", LEVELS)
-def test_every_piece_that_a_division_cuts_is_named(level, tmp_path):
-    """For machines that this one is not, too: nothing is run."""
+@pytest.mark.parametrize("proof", [PROOF, NEAR], ids=["named", "near"])
+def test_by_a_compiler(level, proof, tmp_path):
+    """For machines that this one is not, too: nothing is run.
+
+    Every piece that a division of the work cuts is named; rows of a strip stay in the cache.
+    """
     source = tmp_path / "t.cc"
-    source.write_text(PROOF)
+    source.write_text(proof)
     tools = find_toolchain()
     command = [*tools.command, *tools.compile_flags(level), f"-I{INCLUDE}"]
     subprocess.run([*command, "-fsyntax-only", str(source)], check=True)

@@ -70,7 +70,7 @@ struct ConvShape {
   static constexpr int64_t kRun = kIc * (kRuns ? Cfg::KW : 1);
   static constexpr int64_t kK = kTaps * kRun;
   // How pixels that lie evenly are cut.
-  static constexpr DirectShape kEvenShape = panel_shape<T>(Cfg::MC, Cfg::NC, kK);
+  static constexpr DirectShape kEvenShape = panel_shape<T>(Cfg::MC, Cfg::NC, kK, Cfg::IC);
   static constexpr DirectCuts kEvenCuts =
       even_cuts<T>(kEvenShape, max64(Cfg::PIXELS, 1), Cfg::MB, Cfg::MC);
   static constexpr int64_t kPatchRows = (Cfg::ROWS - 1) * Cfg::SH + (Cfg::KH - 1) * Cfg::DH + 1;

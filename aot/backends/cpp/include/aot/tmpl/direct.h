@@ -307,13 +307,23 @@ constexpr int64_t price_of(const Pieces& strips, const Pieces& groups, const Str
   return sum;
 }
 
+// Rows, so many bytes apart, whose lines the first level of cache keeps side by side. Its sets come
+// again every 4096 bytes and hold eight lines or more: two are for B and C.
+constexpr int64_t near_rows(int64_t apart) {
+  constexpr int64_t kAgain = 4096, kLine = 64, kHeld = 6;
+  int64_t places = kAgain / kLine;  // where lines of rows can be: as many as the greatest factor
+  while (places > 1 && apart % (2 * kAgain / places) == 0) places /= 2;
+  return places * kHeld;
+}
+
 // The cut of the least price among those that leave `rest` registers besides those of sums and of
-// B's vectors; shape(strips, groups) prices one.
+// B's vectors, of strips of `most_rows` at most; shape(strips, groups) prices one.
 template <class Shape>
-constexpr DirectShape cheapest(int64_t rows, int64_t vectors, int rest, const Shape& shape) {
+constexpr DirectShape cheapest(int64_t rows, int64_t vectors, int rest, int64_t most_rows,
+                               const Shape& shape) {
   DirectShape best{0, 0, 0, 0};
   for (int64_t nv = min64(vectors, kMostDirectVectors); nv > 0; --nv) {
-    const int64_t most = min64(kMostDirectRows, (kVectorRegisters - rest - nv) / nv);
+    const int64_t most = min64(most_rows, (kVectorRegisters - rest - nv) / nv);
     if (most < 1) continue;
     const DirectShape found = shape(Pieces(rows, most), Pieces(vectors, nv));
     if (best.rows == 0 || found.price < best.price) best = found;
@@ -339,18 +349,19 @@ constexpr DirectShape direct_shape(int64_t rows, int64_t columns, int64_t k) {
     });
     return DirectShape{mr, gv, near + far, far};
   };
-  return cheapest(rows, ceil_div(columns, Simd<T>::kLanes), kDirectRest, shape);
+  return cheapest(rows, ceil_div(columns, Simd<T>::kLanes), kDirectRest, kMostDirectRows, shape);
 }
 
-// The same of panels that lie near.
+// The same of panels that lie near, and rows of which one begins `apart` elements behind another.
 template <class T>
-constexpr DirectShape panel_shape(int64_t rows, int64_t columns, int64_t k) {
+constexpr DirectShape panel_shape(int64_t rows, int64_t columns, int64_t k, int64_t apart) {
+  const int64_t most = min64(kMostDirectRows, near_rows(apart * int64_t(sizeof(T))));
   const auto shape = [&](const Pieces& strips, const Pieces& groups) {
     const int64_t price =
         price_of(strips, groups, [&](int64_t r, int64_t v) { return panel_strip(r, v, k); });
     return DirectShape{strips.size(0), groups.size(0), price};
   };
-  return cheapest(rows, ceil_div(columns, Simd<T>::kLanes), 1, shape);
+  return cheapest(rows, ceil_div(columns, Simd<T>::kLanes), 1, most, shape);
 }
 
 // What a product of constant sizes, in units of so many rows and columns, cuts them into: the

@@ -219,7 +219,7 @@ constexpr int64_t last_piece(int64_t count, int64_t most) { return (count - 1) %
 // rows as fit.
 template <class Cfg, class T>
 constexpr DirectShape winograd_shape(int64_t tiles, int64_t columns) {
-  if (Cfg::DOWN > 0 && Cfg::ACROSS > 0) return panel_shape<T>(tiles, columns, Cfg::IC);
+  if (Cfg::DOWN > 0 && Cfg::ACROSS > 0) return panel_shape<T>(tiles, columns, Cfg::IC, Cfg::IC);
   return {min64(kMostDirectRows, (kVectorRegisters - 3) / 2), 2, 0};
 }
 
