@@ -249,7 +249,7 @@ def test_what_is_no_number_spoils_only_what_reads_it(
         (shape_of(64, 64), (1, 2, 56), (2, 2)),  # a half of greater tiles is not there
         (shape_of(512, 512), (1, 7, 7), (2, 2)),  # few tiles for so much weight
         (shape_of(512, 512), (1, 3, 3), None),
-        (shape_of(512, 512), (8, 7, 7), (4, 2)),
+        (shape_of(512, 512), (8, 7, 7), (4, 4)),
         (shape_of(512, 512), (1, 28, 28), (4, 4)),
         (shape_of(64, 64), (64, 1, 9), None),  # half of what is computed is not there
         (shape_of(16, 64), (1, 56, 56), None),
@@ -258,7 +258,7 @@ def test_what_is_no_number_spoils_only_what_reads_it(
         (shape_of(64, 64, steps=(2, 2)), (1, 56, 56), (4, 4)),
         (shape_of(256, 256, steps=(2, 2)), (1, 14, 14), (2, 2)),  # few tiles for so much weight
         (shape_of(64, 64, steps=(1, 2)), (1, 56, 56), (4, 2)),
-        (shape_of(32, 32, steps=(2, 2)), (1, 56, 56), None),  # transforms take what products save
+        (shape_of(32, 32, steps=(2, 2)), (1, 56, 56), (4, 4)),  # 0.87 of the direct sum's time
         (shape_of(512, 512, steps=(2, 2)), (1, 7, 7), None),  # a quarter of the tiles is not there
         (shape_of(64, 64, steps=(3, 1)), (1, 56, 56), None),
         (replace(shape_of(64, 64), groups=2), (1, 56, 56), None),
