@@ -125,7 +125,8 @@ struct DepthwiseRun {
     AOT_UNROLL for (int i = 0; i < (COLS - 1) * Cfg::SW + (TAPS - 1) * Cfg::DW + 1; ++i) {
       if (!is_used<TAPS, COLS>(i)) continue;
       const A* const at = INSIDE ? first + i * window.step : window.column[r][kw * Cfg::DW + i] + c;
-      const V x = PART ? load_first<T>(at, lanes) : load(at);
+      V x = PART ? load_first<T>(at, lanes) : load(at);
+      asm("" : "+v"(x));  // compilers would load it again for each tap
       AOT_UNROLL for (int k = 0; k < TAPS; ++k) {
         const int64_t from = i - k * Cfg::DW;
         if (from >= 0 && from % Cfg::SW == 0 && from / Cfg::SW < COLS) {
