@@ -83,6 +83,16 @@ struct Bf16Dot {
     return c;
 #endif
   }
+  // Of a pair in memory, for all lanes: of an instruction of its own the broadcast costs as much as
+  // the operation.
+  static AOT_INLINE V apply_one(const float* a, V b, V c) {
+#if defined(AOT_TMPL_EMULATE_BF16)
+    return apply(Simd<float>::set1(*a), b, c);
+#else
+    asm("vdpbf16ps %1%{1to16%}, %2, %0" : "+v"(c) : "m"(*a), "v"(b));
+    return c;
+#endif
+  }
 };
 
 // Of products with a single panel, by which nine rows are too few sums at a time. What is chosen by
