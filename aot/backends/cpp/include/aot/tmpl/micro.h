@@ -40,19 +40,21 @@ using MicroFn = void (*)(const MicroArgs<T>&);
 
 // How a micro-kernel multiplies and adds. Another such type may read the operands' bits otherwise
 // (bf16.h: pairs of bfloat16 in the place of a float). `apply_one`: by one element of a, which may
-// stay in memory. `kChains`: sums of an element that take the k's by turns, where the operation's
-// latency needs more of them than there are elements.
+// stay in memory. `kNear`: so many rows, of one vector each, have pointers in registers. `kChains`:
+// sums of an element that take the k's by turns, where the operation's latency needs more of them
+// than there are elements.
 template <class T>
 struct MultiplyAdd {
   using Type = T;
   static constexpr int kChains = 1;
+  static constexpr int kNear = 5;
   static AOT_INLINE typename Simd<T>::V apply(typename Simd<T>::V a, typename Simd<T>::V b,
                                               typename Simd<T>::V c) {
     return Simd<T>::fma(a, b, c);
   }
-  static AOT_INLINE typename Simd<T>::V apply_one(const T* a, typename Simd<T>::V b,
+  static AOT_INLINE typename Simd<T>::V apply_one(T a, typename Simd<T>::V b,
                                                   typename Simd<T>::V c) {
-    return apply(Simd<T>::set1(*a), b, c);
+    return apply(Simd<T>::set1(a), b, c);
   }
 };
 
@@ -82,7 +84,7 @@ AOT_INLINE void micro_body(const MicroArgs<T>& m, int part, const T*& prefetch) 
   constexpr bool kShort = kChains == 1 && MR * kVecs >= 8 && MR * kVecs <= 12;
   // Pointers that have a register. Compilers keep others in vector registers, and each move from
   // there takes the place of a multiplication; a load takes none.
-  constexpr int kMostNear = kVecs == 1 ? 7 : 5;
+  constexpr int kMostNear = kVecs == 1 ? Op::kNear : 5;
   constexpr int kNear = MR < kMostNear ? MR : kMostNear;
   const int64_t first = part * kPer * S::kLanes;
   const T* b = m.b + first;
@@ -118,11 +120,10 @@ AOT_INLINE void micro_body(const MicroArgs<T>& m, int part, const T*& prefetch) 
         }
         prefetch += m.prefetch_step;
         AOT_UNROLL for (int i = 0; i < MR; ++i) {
-          const T* const at = (i < kNear ? near[i] : far[i - kNear]) + k;
           if constexpr (kVecs == 1) {
-            acc[i][0] = Op::apply_one(at, bv[0], acc[i][0]);
+            acc[i][0] = Op::apply_one(i < kNear ? near[i][k] : far[i - kNear][k], bv[0], acc[i][0]);
           } else {
-            const V a = S::set1(*at);
+            const V a = S::set1(i < kNear ? near[i][k] : far[i - kNear][k]);
             AOT_UNROLL for (int j = 0; j < kVecs; ++j) acc[i][j] = Op::apply(a, bv[j], acc[i][j]);
           }
         }
