@@ -72,7 +72,7 @@ inline Bf16Unit bf16_unit() {
 struct Bf16Dot {
   using Type = float;
   static constexpr int kChains = 1;
-  static constexpr int kNear = 7;
+  static constexpr bool kFromMemory = true;
   using V = Simd<float>::V;
   static AOT_INLINE V apply(V a, V b, V c) {
 #if defined(AOT_TMPL_EMULATE_BF16)
@@ -86,11 +86,11 @@ struct Bf16Dot {
   }
   // Of a pair in memory, for all lanes: of an instruction of its own the broadcast costs as much as
   // the operation.
-  static AOT_INLINE V apply_one(const float& a, V b, V c) {
+  static AOT_INLINE V apply_at(const float* a, V b, V c) {
 #if defined(AOT_TMPL_EMULATE_BF16)
-    return apply(Simd<float>::set1(a), b, c);
+    return apply(Simd<float>::set1(*a), b, c);
 #else
-    asm("vdpbf16ps %1%{1to16%}, %2, %0" : "+v"(c) : "m"(a), "v"(b));
+    asm("vdpbf16ps %1%{1to16%}, %2, %0" : "+v"(c) : "m"(*a), "v"(b));
     return c;
 #endif
   }
