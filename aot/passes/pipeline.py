@@ -21,6 +21,7 @@ from aot.passes.narrow import narrow_broadcasts
 from aot.passes.normalize_axes import normalize_axes
 from aot.passes.resolve_conflicts import resolve_conflicts
 from aot.passes.scale_weights import scale_weights
+from aot.passes.shorten import shorten_results
 from aot.passes.split_templates import split_templates
 from aot.passes.updates import narrow_updates, own_bases
 
@@ -56,6 +57,8 @@ PASSES: tuple[Pass, ...] = (
     Pass("align_slices", lambda loops, device: align_slices(loops, device.alignment)),
     _everywhere("settle_empty", settle_empty),
     _everywhere("dead_code", remove_dead_code),
+    # While slices still are nests of their own.
+    _everywhere("shorten", shorten_results),
     _everywhere("own_outputs", own_outputs),
     _by_device("resolve_conflicts", resolve_conflicts),
     _by_device("join_templates", join_templates),

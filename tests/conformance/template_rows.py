@@ -107,6 +107,21 @@ CONVOLUTION = (
     _row("conv2d dilated", _conv(F.conv2d, (1, 2), 1, 2), [(2, 4, 9, 10), (6, 4, 3, 3), (6,)]),
     _row("conv2d depthwise", _conv(F.conv2d, 2, 1, 1, 4), [(2, 4, 9, 10), (8, 1, 3, 3), (8,)]),
     _row("conv2d same", _conv(F.conv2d, 1, "same"), [(2, 4, 9, 10), (6, 4, 4, 3), (6,)]),
+    _row(
+        "conv1d causal",
+        lambda x, w, b: torch.tanh(F.conv1d(x, w, b, 1, 6, 2))[..., : x.shape[-1]],
+        [(2, 4, 19), (6, 4, 4), (6,)],
+    ),
+    _row(
+        "conv1d causal depthwise",
+        lambda x, w, b: F.silu(F.conv1d(x, w, b, 1, 3, 1, 40))[..., : x.shape[-1]],
+        [(2, 40, 19), (40, 1, 4), (40,)],
+    ),
+    _row(
+        "conv2d cut",
+        lambda x, w, b: F.conv2d(x, w, b, (2, 1), 3)[:, :, :3, 1:9],
+        [(2, 32, 9, 10), (40, 32, 3, 3), (40,)],
+    ),
     _row("conv2d unbatched", _conv(F.conv2d), [(4, 9, 10), (6, 4, 1, 1), (6,)]),
     _row("conv2d without bias", F.conv2d, [(1, 4, 9, 10), (6, 4, 3, 3)]),
     _row("conv3d", _conv(F.conv3d, 1, 1), [(1, 2, 5, 6, 4), (3, 2, 2, 2, 2), (3,)]),

@@ -12,6 +12,7 @@ from aot.backends.cpp.indexing import Vector
 from aot.backends.cpp.lanes import VectorAxis
 from aot.backends.cpp.reduction import Accumulator, finish, reduction_of
 from aot.backends.cpp.text import index_text
+from aot.backends.cpp.turning import TurnedLoad, tile_columns, turned_loads, turned_points
 from aot.backends.cpp.values import Body
 from aot.backends.cpp.width import Width
 from aot.backends.guards import find_guards
@@ -147,6 +148,11 @@ class StageEmitter:
                 self._store_all(self._stage.nests)
             return
         axis = self._loops[depth]
+        if depth + 1 < len(self._kept) and self._loops[depth + 1] == self._stage.vector:
+            turned = self._turned(depth)
+            if turned:
+                self._open_turned(depth, turned)
+                return
         if axis == self._stage.vector:
             with self._vector_block(axis):
                 for copy in self._copies(axis):
@@ -158,6 +164,25 @@ class StageEmitter:
             self._fetch(depth, [axis.symbol])
             self._emit_level(depth)
             self._open_kept(depth + 1)
+
+    def _turned(self, depth: int) -> tuple[TurnedLoad, ...]:
+        """Loads that go by tiles of the loop at `depth` and the vector loop, which is innermost."""
+        around, vector = self._loops[depth], self._loops[depth + 1]
+        if self._shares is not None or depth + 2 < len(self._loops) or around in self._limits:
+            return ()
+        return turned_loads(self._body, self._stage, self._width, around, vector)
+
+    def _open_turned(self, depth: int, turned: tuple[TurnedLoad, ...]) -> None:
+        """The loop at `depth` within the vector loop, in tiles."""
+        around, vector = self._loops[depth], self._loops[depth + 1]
+        body, end = self._body, self._bounds(vector)[1]
+        columns = tile_columns(body, around, self._width.single)
+        with columns as tile, self._vector_block(vector):
+            for copy in self._copies(vector):
+                loop = self._vector_loop(vector, copy, end)
+                with loop, turned_points(body, turned, around, tile):
+                    self._emit_level(depth)
+                    self._open_kept(depth + 2)
 
     @contextmanager
     def _own_points(self, axis: Axis) -> Iterator[None]:

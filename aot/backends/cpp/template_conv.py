@@ -79,7 +79,7 @@ from aot.symbolic import (
 
 _DEPTHWISE_COLUMNS = 16
 _DEPTHWISE_TURN = 64
-_DEPTHWISE_CHANNELS = 256
+_DEPTHWISE_CHANNELS = 512
 _UNIT_MACS = 600_000
 # Phases that turned tiles may have side by side: those that divide every vector.
 _SPREADS = (2, 4)

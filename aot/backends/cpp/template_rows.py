@@ -35,6 +35,9 @@ _LANES = (64, 256)
 _UNITS = 16
 """Enough units."""
 
+_FEW_LANES = 4
+"""Fewer neighbouring rows are scanned one by one."""
+
 _LINE, _PITCH, _COPIED_BYTES = 64, 64, 5 << 20
 """Bytes of a cache line; `sort_pitch` in aot/tmpl/sort.h; and of rows that are copied together."""
 
@@ -109,7 +112,7 @@ def emit_argsort(kernel: TemplateKernel, graph: KernelGraph) -> EmittedKernel:
 def _side_by_side(t: _Rows) -> _Rows | None:
     """The kernel with tiles turned, where rows are neighbours in memory and in all its results."""
     rows, columns = t.x.strides
-    few = is_int(t.space.rows.extent) and int(t.space.rows.extent) < _LANE_COLUMNS
+    few = is_int(t.space.rows.extent) and int(t.space.rows.extent) < _FEW_LANES
     if few or rows != 1 or columns == 1:
         return None
     space = replace(t.space, turned=True)

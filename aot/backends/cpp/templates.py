@@ -45,7 +45,6 @@ from aot.ir.templates import (
     Support,
     TemplateCall,
 )
-from aot.symbolic import is_int
 
 
 @dataclass(frozen=True)
@@ -91,19 +90,10 @@ def template_of(kernel: TemplateKernel) -> Template:
     return row
 
 
-_FEW_TAPS = 16
-"""Along a line: so many products of each output take less than to turn its channels."""
-
-
 def _takes_conv(call: Conv, buffers: Mapping[str, Buffer], _: Hints) -> str:
-    """Depthwise kernels have channels innermost and a packed weight; else nests are better."""
-    if not call.is_depthwise:
-        return ""
-    if buffers[call.w.buffer].kind != "weight":
-        return "a depthwise weight that is computed"
-    taps = call.w.axes[2].extent
-    line = len(call.w.axes) == 3 and is_int(taps) and int(taps) <= _FEW_TAPS
-    return "a depthwise convolution along a line" if line else ""
+    """Depthwise kernels have a packed weight; else nests are better."""
+    computed = call.is_depthwise and buffers[call.w.buffer].kind != "weight"
+    return "a depthwise weight that is computed" if computed else ""
 
 
 def _conv_weight(call: Conv) -> View:

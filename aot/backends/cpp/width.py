@@ -43,6 +43,10 @@ class Width:
         """Lanes of the main loop at the narrowest ISA level."""
         return _NARROWEST_REGISTER // _LANE_BYTES.get(self.element, 1) * self.unroll
 
+    def fits(self, lane: str) -> bool:
+        """Whether values of a lane type fill the registers that the lanes were counted for."""
+        return _LANE_BYTES.get(lane, 1) == _LANE_BYTES.get(self.element, 1) >= 4
+
     def declarations(self) -> list[str]:
         """The C++ constants `single` and `wide`."""
         lines = [f"constexpr int {self.single} = aot::native_lanes<{self.element}>();"]

@@ -80,6 +80,11 @@ class TemplateCall(ABC):
         """The role, and its axis, that factors along an axis of the result can go into."""
         return None
 
+    @property
+    def shortens(self) -> tuple[int, ...]:
+        """Axes of the result along which kernels may end early: no other element changes."""
+        return ()
+
     @cached_property
     def operands(self) -> tuple[tuple[str, View], ...]:
         """(role, view) of every operand that is given, in order."""

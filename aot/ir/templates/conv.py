@@ -128,6 +128,11 @@ class Conv(TemplateCall):
         return None if self.phases or self.is_partial else ("w", 0, 1)
 
     @property
+    def shortens(self) -> tuple[int, ...]:
+        """Places; images and channels are the operands' own."""
+        return tuple(range(2, len(self.output.axes)))
+
+    @property
     def is_partial(self) -> bool:
         """True of parts of a depth."""
         return self.parts is not None
@@ -180,7 +185,7 @@ class Conv(TemplateCall):
         return "x" if self.is_direct(support.direct) else self.follows
 
     def interpret(self, operands: Mapping[str, Array], shape: tuple[int, ...]) -> Array:
-        """Cross-correlation, `groups` at a time."""
+        """Cross-correlation, `groups` at a time, up to the places that `shape` has."""
         x, w = operands["x"], operands["w"]
         spatial = x.ndim - 2
         padded = np.pad(x, [(0, 0), (0, 0), *((p, p) for p in self.padding)])
@@ -189,6 +194,7 @@ class Conv(TemplateCall):
         every = tuple(slice(None, None, s) for s in self.stride)
         inside = tuple(slice(None, None, d) for d in self.dilation)
         windows = windows[(slice(None), slice(None), *every, *inside)]
+        windows = windows[(slice(None), slice(None), *(slice(size) for size in shape[2:]))]
         channels, outputs = x.shape[1] // self.groups, w.shape[0] // self.groups
         taps = [1, *range(2 + spatial, 2 + 2 * spatial)]
         parts = []

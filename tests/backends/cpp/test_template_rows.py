@@ -186,7 +186,7 @@ def test_scans_of_short_rows_end_with_the_row(tmp_path: Path, dtype: torch.dtype
     check(tmp_path, functions, x)
 
 
-NEIGHBOURS = ((9, 16), (40, 67), (3, 64), (17, 4100))
+NEIGHBOURS = ((9, 16), (40, 67), (3, 64), (17, 4100), (45, 5))
 """Columns, and rows that lie side by side: fewer than a vector more than a block, and many."""
 
 
@@ -224,7 +224,8 @@ def test_rows_side_by_side_are_lanes() -> None:
 
     assert lanes(lambda x: torch.cumsum(x, 0), 40, 67)
     assert lanes(lambda x: torch.cumsum(x, 0) * 2, 40, 67)
-    assert not lanes(lambda x: torch.cumsum(x, 0), 40, 9)
+    assert lanes(lambda x: torch.cumsum(x, 0), 40, 4)
+    assert not lanes(lambda x: torch.cumsum(x, 0), 40, 3)
     assert not lanes(lambda x: torch.cumsum(x, 1), 40, 67)
     assert not lanes(lambda x: torch.cumsum(x, 0).T.contiguous(), 40, 67)
 

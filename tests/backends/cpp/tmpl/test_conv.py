@@ -311,6 +311,8 @@ DEPTHWISE_CASES = [
     (square(1, 1, 3, groups=16, dilation=2, padding=2), 1, (1, 7, 20)),
     (square(1, 1, 3, groups=5, padding=3), 1, (1, 2, 1)),
     (ConvShape(20, 1, 1, (2, 3, 3), (1, 1, 2), (2, 1, 1), (1, 1, 0)), 2, (4, 5, 17)),
+    (square(1, 1, 3, groups=600, padding=1), 1, (1, 3, 34)),
+    (square(1, 1, 3, groups=2000, padding=1), 1, (1, 4, 37)),  # runs of channels and of columns
 ]
 PLANES_CASES = [
     (square(1, 1, 3, groups=7, padding=1), 2, (1, 19, 40)),
@@ -373,7 +375,7 @@ def all_cases() -> dict[str, Case]:
     for dtype in ("float32", "float64", "bfloat16"):
         for i, case in enumerate(DEPTHWISE_CASES):
             table[f"depthwise{i}_{dtype}"] = Case(*case, dtype=dtype)
-            if i in (1, 2, 5):
+            if i in (1, 2, 5, 6):
                 table[f"depthwise{i}_{dtype}_turned"] = Case(*case, dtype=dtype, turned=True)
     for i, case in enumerate(PLANES_CASES):
         table[f"planes{i}"] = in_planes(*case)

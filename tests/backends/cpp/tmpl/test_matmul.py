@@ -443,7 +443,9 @@ def test_plain_b(level, layout, shape, dtype):
 
 
 @pytest.mark.parametrize("layout", ["rows", "columns", "strided"])
-@pytest.mark.parametrize("shape", [(300, 100, 60), (700, 37, 59), (129, 150, 1), (40, 64, 0)])
+@pytest.mark.parametrize(
+    "shape", [(300, 100, 60), (700, 37, 59), (129, 150, 1), (40, 64, 0), (150, 33, 7), (37, 20, 13)]
+)
 @pytest.mark.parametrize("dtype", ["float32", "int32"])
 def test_plain_b_for_all_rows_of_a_rectangle(level, layout, shape, dtype):
     check(level, f"rectangle_{dtype}_60", shape, b_layout=layout, batch=2, k_outer=True, pieces=2)

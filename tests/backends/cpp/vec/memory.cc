@@ -7,6 +7,14 @@ namespace {
 
 constexpr int kLanes = aot::native_lanes<float>();
 
+// Every STEP-th element, the step being known to the compiler.
+template <class T, int L, int STEP, class S>
+void near_steps(const S* x, S* y, int64_t n) {
+  int64_t i = 0;
+  for (; i + L <= n; i += L) aot::store(y + i, aot::load_strided<T, L>(x + i * STEP, STEP));
+  aot::store_n(y + i, aot::load_strided_n<T, L>(x + i * STEP, STEP, n - i), n - i);
+}
+
 }  // namespace
 
 // NAME is the element type S in a name; T is the lane type it travels through; L the lanes.
@@ -40,6 +48,15 @@ constexpr int kLanes = aot::native_lanes<float>();
     }                                                                                     \
     const auto v = aot::load_strided_n<T, L>(x + i * dx, dx, n - i);                      \
     aot::store_strided_n(y + i * dy, dy, v, n - i);                                       \
+  }                                                                                       \
+  EXPORT void near_##NAME(const S* x, int64_t step, S* y, int64_t n) {                    \
+    if (step == 2) near_steps<T, L, 2>(x, y, n);                                          \
+    if (step == 3) near_steps<T, L, 3>(x, y, n);                                          \
+    if (step == 4) near_steps<T, L, 4>(x, y, n);                                          \
+    if (step == 5) near_steps<T, L, 5>(x, y, n);                                          \
+    if (step == 6) near_steps<T, L, 6>(x, y, n);                                          \
+    if (step == 7) near_steps<T, L, 7>(x, y, n);                                          \
+    if (step == 8) near_steps<T, L, 8>(x, y, n);                                          \
   }                                                                                       \
   EXPORT void gather32_##NAME(const S* x, const int32_t* index, S* y, int64_t n) {        \
     for (int64_t i = 0; i < n; i += L) {                                                  \

@@ -134,6 +134,18 @@ def test_strided(library, fenced, name):
             assert np.count_nonzero(y) == np.count_nonzero(x[::dx])
 
 
+@pytest.mark.parametrize("name", ELEMENTS)
+def test_near_strides(library, fenced, name):
+    """Known ones are read by loads of neighbours, never beyond the last element."""
+    dtype = ELEMENTS[name]
+    for n in (16, 32, 67, 128):
+        for step in range(2, 9):
+            x = fenced.array(values(dtype, (n - 1) * step + 1, n))
+            y = fenced.array(np.zeros(n, dtype))
+            call(library, f"near_{name}", x, step, y, n)
+            np.testing.assert_array_equal(y, x[::step])
+
+
 def test_negative_and_zero_strides(library):
     x, y = values(np.float32, 64), np.zeros(40, np.float32)
     for dx, expected in ((-1, x[63:23:-1]), (0, np.repeat(x[63], 40))):

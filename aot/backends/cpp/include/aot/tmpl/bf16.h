@@ -72,6 +72,7 @@ inline Bf16Unit bf16_unit() {
 struct Bf16Dot {
   using Type = float;
   static constexpr int kChains = 1;
+  static constexpr bool kFromMemory = true;
   using V = Simd<float>::V;
   static AOT_INLINE V apply(V a, V b, V c) {
 #if defined(AOT_TMPL_EMULATE_BF16)
@@ -80,6 +81,16 @@ struct Bf16Dot {
     return c + V(W(a) << 16) * V(W(b) << 16);
 #else
     asm("vdpbf16ps %2, %1, %0" : "+v"(c) : "v"(a), "v"(b));
+    return c;
+#endif
+  }
+  // Of a pair in memory, for all lanes: of an instruction of its own the broadcast costs as much as
+  // the operation.
+  static AOT_INLINE V apply_at(const float* a, V b, V c) {
+#if defined(AOT_TMPL_EMULATE_BF16)
+    return apply(Simd<float>::set1(*a), b, c);
+#else
+    asm("vdpbf16ps %1%{1to16%}, %2, %0" : "+v"(c) : "m"(*a), "v"(b));
     return c;
 #endif
   }

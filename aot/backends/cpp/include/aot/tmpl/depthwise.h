@@ -6,7 +6,7 @@
 //
 // Vectors run over channels. A few output columns at a time stay in registers beside the weights of
 // some taps, and a column of input is loaded once for all of those taps. Rows of a unit pass under
-// a run of channels whose input stays in the second level of cache.
+// a run of channels, or of columns, whose input stays in the second level of cache.
 //   work    = n * od * oh (output rows)
 //   scratch = depthwise_scratch<Cfg>() bytes, a constant; 64-byte aligned
 // Epi is called as in conv.h: epi(0, m0, m1, c0, c1, const T* tile, int64_t ld), m = output pixel
@@ -44,9 +44,9 @@ namespace detail {
 
 inline constexpr int64_t kDepthwiseColumns = 16;       // output columns of a tile
 inline constexpr int64_t kDepthwiseTurn = 64;          // the same, where tiles are turned
-inline constexpr int64_t kDepthwiseChannels = 256;     // channels of a tile
+inline constexpr int64_t kDepthwiseChannels = 512;     // channels of a tile
 inline constexpr int64_t kDepthwiseRun = 32;           // and the fewest that are worth a run
-inline constexpr int64_t kDepthwiseBytes = 192 << 10;  // of input under a row of output
+inline constexpr int64_t kDepthwiseBytes = 400 << 10;  // of input under a row of output
 
 template <class Cfg>
 struct DepthwiseRun {
@@ -125,7 +125,8 @@ struct DepthwiseRun {
     AOT_UNROLL for (int i = 0; i < (COLS - 1) * Cfg::SW + (TAPS - 1) * Cfg::DW + 1; ++i) {
       if (!is_used<TAPS, COLS>(i)) continue;
       const A* const at = INSIDE ? first + i * window.step : window.column[r][kw * Cfg::DW + i] + c;
-      const V x = PART ? load_first<T>(at, lanes) : load(at);
+      V x = PART ? load_first<T>(at, lanes) : load(at);
+      asm("" : "+v"(x));  // compilers would load it again for each tap
       AOT_UNROLL for (int k = 0; k < TAPS; ++k) {
         const int64_t from = i - k * Cfg::DW;
         if (from >= 0 && from % Cfg::SW == 0 && from / Cfg::SW < COLS) {
@@ -291,46 +292,99 @@ constexpr int64_t depthwise_scratch() {
   return (R::kTile + R::kTurned) * int64_t(sizeof(typename R::T));
 }
 
+namespace detail {
+
+// The input under a row of output, of `columns` columns and so many channels, in bytes.
+template <class Cfg>
+int64_t depthwise_bytes(int64_t columns, int64_t channels) {
+  constexpr int64_t kRows = Cfg::KD * ((Cfg::KH - 1) * Cfg::DH + 1);
+  const int64_t under = (columns - 1) * Cfg::SW + (Cfg::KW - 1) * Cfg::DW + 1;
+  return kRows * under * channels * int64_t(sizeof(typename Cfg::A));
+}
+
+// Channels, at most `most`, whose input under a row of so many columns is kept for the next row.
+template <class Cfg>
+int64_t depthwise_run(int64_t columns, int64_t most) {
+  while (most > kDepthwiseRun &&
+         depthwise_bytes<Cfg>(columns, min64(most, Cfg::C)) > kDepthwiseBytes) {
+    most /= 2;
+  }
+  return most;
+}
+
+// Rows [oh, oe) of a plane, of whose image `d0` is the first depth: a run of channels passes down
+// the plane, and turned tiles hold a channel's neighbours of several rows, for whole lines.
+template <class Cfg, class Epi>
+void depthwise_turned(const DepthwiseRun<Cfg>& run, const typename Cfg::A* image, int64_t plane,
+                      int64_t d0, int64_t oh, int64_t oe, const Epi& epi) {
+  using R = DepthwiseRun<Cfg>;
+  const auto& p = run.p;
+  const int64_t run_of = depthwise_run<Cfg>(p.ow, kDepthwiseChannels);
+  for (int64_t c = 0; c < Cfg::C; c += run_of) {
+    const int64_t ce = min64(Cfg::C, c + run_of);
+    int64_t done = (plane * p.oh + oh) * p.ow, held = 0;  // pixels; those that the tile has
+    const auto finish = [&] {
+      epi(0, done, done + held, c, ce, run.turn(held, ce - c), R::kTurnLd);
+      done += held;
+      held = 0;
+    };
+    for (int64_t row = oh; row < oe; ++row) {
+      for (int64_t ow = 0; ow < p.ow; ow += kDepthwiseColumns) {
+        const int64_t stop = min64(p.ow, ow + kDepthwiseColumns);
+        if (held + stop - ow > R::kMost) finish();
+        run.strip(image, d0, row * Cfg::SH - Cfg::PH, ow, stop, c, ce, held);
+        held += stop - ow;
+      }
+    }
+    if (held > 0) finish();
+  }
+}
+
+// The same where channels are stored side by side: as many as are kept under the columns of a tile,
+// since short runs of them are fetched slowly, and then as many columns as are kept with these.
+template <class Cfg, class Epi>
+void depthwise_plain(const DepthwiseRun<Cfg>& run, const typename Cfg::A* image, int64_t plane,
+                     int64_t d0, int64_t oh, int64_t oe, const Epi& epi) {
+  constexpr int64_t kStep = kDepthwiseColumns;
+  const auto& p = run.p;
+  const int64_t run_of = depthwise_run<Cfg>(kStep, round_up(Cfg::C, kDepthwiseChannels));
+  int64_t span = kStep;
+  while (span < p.ow &&
+         depthwise_bytes<Cfg>(span + kStep, min64(run_of, Cfg::C)) <= kDepthwiseBytes) {
+    span += kStep;
+  }
+  for (int64_t first = 0; first < Cfg::C; first += run_of) {
+    const int64_t last = min64(Cfg::C, first + run_of);
+    for (int64_t from = 0; from < p.ow; from += span) {
+      for (int64_t row = oh; row < oe; ++row) {
+        for (int64_t ow = from; ow < min64(p.ow, from + span); ow += kStep) {
+          const int64_t stop = min64(p.ow, ow + kStep), m = (plane * p.oh + row) * p.ow;
+          for (int64_t c = first; c < last; c += kDepthwiseChannels) {
+            const int64_t ce = min64(last, c + kDepthwiseChannels);
+            run.strip(image, d0, row * Cfg::SH - Cfg::PH, ow, stop, c, ce, 0);
+            epi(0, m + ow, m + stop, c, ce, run.tile, DepthwiseRun<Cfg>::kLd);
+          }
+        }
+      }
+    }
+  }
+}
+
+}  // namespace detail
+
 template <class Cfg, class Epi>
 void depthwise(const DepthwiseArgs<Cfg>& p, int64_t begin, int64_t end, void* scratch,
                const Epi& epi) {
   using R = detail::DepthwiseRun<Cfg>;
   const R run{p, static_cast<typename R::T*>(scratch)};
-  // Channels that are worth keeping for the next row.
-  const int64_t rows = Cfg::KD * ((Cfg::KH - 1) * Cfg::DH + 1);
-  int64_t run_of = detail::kDepthwiseChannels;
-  while (run_of > detail::kDepthwiseRun &&
-         rows * p.wd * min64(run_of, Cfg::C) * int64_t(sizeof(typename Cfg::A)) >
-             detail::kDepthwiseBytes) {
-    run_of /= 2;
-  }
   for (int64_t u = begin; u < end;) {
     const int64_t oh = u % p.oh, plane = u / p.oh, od = plane % p.od, n = plane / p.od;
     const int64_t oe = min64(p.oh, oh + end - u), d0 = od * Cfg::SD - Cfg::PD;
     const typename Cfg::A* image = p.x + n * p.sn;
-    for (int64_t c = 0; c < Cfg::C; c += run_of) {
-      const int64_t ce = min64(Cfg::C, c + run_of);
-      int64_t done = (plane * p.oh + oh) * p.ow, held = 0;  // pixels; those that the tile has
-      const auto finish = [&] {
-        if constexpr (Cfg::TURNED) {
-          epi(0, done, done + held, c, ce, run.turn(held, ce - c), R::kTurnLd);
-        } else {
-          epi(0, done, done + held, c, ce, run.tile, R::kLd);
-        }
-        done += held;
-        held = 0;
-      };
-      for (int64_t row = oh; row < oe; ++row) {
-        const int64_t h0 = row * Cfg::SH - Cfg::PH;
-        for (int64_t ow = 0; ow < p.ow; ow += detail::kDepthwiseColumns) {
-          const int64_t stop = min64(p.ow, ow + detail::kDepthwiseColumns);
-          // Turned, a channel's neighbours of several rows are stored together: whole lines.
-          if (held > 0 && (!Cfg::TURNED || held + stop - ow > R::kMost)) finish();
-          run.strip(image, d0, h0, ow, stop, c, ce, held);
-          held += stop - ow;
-        }
-      }
-      if (held > 0) finish();
+    if constexpr (Cfg::TURNED) {
+      detail::depthwise_turned(run, image, plane, d0, oh, oe, epi);
+    } else {
+      detail::depthwise_plain(run, image, plane, d0, oh, oe, epi);
     }
     u += oe - oh;
   }

@@ -41,10 +41,12 @@ using MicroFn = void (*)(const MicroArgs<T>&);
 // How a micro-kernel multiplies and adds. Another such type may read the operands' bits otherwise
 // (bf16.h: pairs of bfloat16 in the place of a float). `kChains`: sums of an element that take the
 // k's by turns, where the operation's latency needs more of them than there are elements.
+// `kFromMemory`: of rows of one vector it multiplies by elements where they are (`apply_at`).
 template <class T>
 struct MultiplyAdd {
   using Type = T;
   static constexpr int kChains = 1;
+  static constexpr bool kFromMemory = false;
   static AOT_INLINE typename Simd<T>::V apply(typename Simd<T>::V a, typename Simd<T>::V b,
                                               typename Simd<T>::V c) {
     return Simd<T>::fma(a, b, c);
@@ -77,7 +79,9 @@ AOT_INLINE void micro_body(const MicroArgs<T>& m, int part, const T*& prefetch) 
   constexpr bool kShort = kChains == 1 && MR * kVecs >= 8 && MR * kVecs <= 12;
   // Pointers that have a register. Compilers keep others in vector registers, and each move from
   // there takes the place of a multiplication; a load takes none.
-  constexpr int kNear = MR < 5 ? MR : 5;
+  constexpr bool kFromMemory = Op::kFromMemory && kVecs == 1;
+  constexpr int kMostNear = kFromMemory ? 7 : 5;
+  constexpr int kNear = MR < kMostNear ? MR : kMostNear;
   const int64_t first = part * kPer * S::kLanes;
   const T* b = m.b + first;
   const int64_t ps = m.panel_stride;
@@ -112,8 +116,13 @@ AOT_INLINE void micro_body(const MicroArgs<T>& m, int part, const T*& prefetch) 
         }
         prefetch += m.prefetch_step;
         AOT_UNROLL for (int i = 0; i < MR; ++i) {
-          const V a = S::set1(i < kNear ? near[i][k] : far[i - kNear][k]);
-          AOT_UNROLL for (int j = 0; j < kVecs; ++j) acc[i][j] = Op::apply(a, bv[j], acc[i][j]);
+          if constexpr (kFromMemory) {
+            const T* const at = (i < kNear ? near[i] : far[i - kNear]) + k;
+            acc[i][0] = Op::apply_at(at, bv[0], acc[i][0]);
+          } else {
+            const V a = S::set1(i < kNear ? near[i][k] : far[i - kNear][k]);
+            AOT_UNROLL for (int j = 0; j < kVecs; ++j) acc[i][j] = Op::apply(a, bv[j], acc[i][j]);
+          }
         }
         b += m.step;
       };

@@ -103,7 +103,7 @@ AOT_INLINE void transpose_units(const T* src, int64_t row, T* dst, int64_t to) {
 }
 
 // dst[i * ld + k] = src[i * row + k * col], widened. Rows that are neighbours in memory go in
-// blocks, transposed, of which the last ones overlap.
+// blocks, transposed, of which the last ones overlap; fewer k's are blocks with zeros.
 template <class S, class T>
 void copy_rows(const S* src, int64_t row, int64_t col, int64_t rows, int64_t kc, T* dst,
                int64_t ld) {
@@ -113,6 +113,17 @@ void copy_rows(const S* src, int64_t row, int64_t col, int64_t rows, int64_t kc,
     return;
   }
   if constexpr (std::is_floating_point_v<T>) {
+    if (row == 1 && rows >= kL && kc > 1 && kc < kL) {
+      for (int64_t i = 0; i < rows; i = i + kL < rows ? min64(i + kL, rows - kL) : rows) {
+        typename Simd<T>::V r[kL];
+        AOT_UNROLL for (int64_t q = 0; q < kL; ++q) {
+          r[q] = q < kc ? load_widened<T>(src + i + q * col) : Simd<T>::zero();
+        }
+        transpose_rows<kL / 2, T>(r);
+        AOT_UNROLL for (int64_t q = 0; q < kL; ++q) store_first(dst + (i + q) * ld, kc, r[q]);
+      }
+      return;
+    }
     if (row == 1 && rows >= kL && kc >= kL) {
       for (int64_t k = 0; k < kc; k = k + kL < kc ? min64(k + kL, kc - kL) : kc) {
         for (int64_t i = 0; i < rows; i = i + kL < rows ? min64(i + kL, rows - kL) : rows) {

@@ -277,11 +277,63 @@ AOT_INLINE Vec<T, N> load_evens(const T* p) {
     return picked_evens(load<T, N>(p), load<T, N>(p + (N - 1)), kLanes);
   }
 }
+// Lanes of p[0], p[STEP], … by STEP loads of neighbours, the last of which ends with the last lane:
+// which load has a lane, and where that load begins.
+constexpr int load_of(int lane, int lanes, int step) {
+  return lane * step / lanes < step - 1 ? lane * step / lanes : step - 1;
+}
+constexpr int load_begin(int load, int lanes, int step) {
+  return load < step - 1 ? load * lanes : (lanes - 1) * (step - 1);
+}
+// `v` with the lanes that load LOAD has.
+template <int STEP, int LOAD, class T, int N, int... L>
+AOT_INLINE Vec<T, N> picked_near(Vec<T, N> v, Vec<T, N> loaded, std::integer_sequence<int, L...>) {
+  return Vec<T, N>::of(__builtin_shufflevector(
+      v.r, loaded.r,
+      (load_of(L, N, STEP) == LOAD ? N + L * STEP - load_begin(LOAD, N, STEP)
+       : LOAD > 1                  ? L
+       : L * STEP < N              ? L * STEP
+                                   : 0)...));
+}
+template <int STEP, int LOAD, class T, int N>
+AOT_INLINE Vec<T, N> load_near_from(const T* p, Vec<T, N> v) {
+  if constexpr (LOAD == STEP) {
+    return v;
+  } else {
+    constexpr auto kLanes = std::make_integer_sequence<int, N>();
+    const auto loaded = load<T, N>(p + load_begin(LOAD, N, STEP));
+    return load_near_from<STEP, LOAD + 1>(p, picked_near<STEP, LOAD>(v, loaded, kLanes));
+  }
+}
+// A gather takes longer where an instruction picks from two registers.
+template <class T, int N, int STEP>
+AOT_INLINE Vec<T, N> load_near(const T* p) {
+  if constexpr (Vec<T, N>::kSplit) {
+    constexpr int kHalf = N / 2;
+    return Vec<T, N>::of(load_near<T, kHalf, STEP>(p), load_near<T, kHalf, STEP>(p + kHalf * STEP));
+  } else {
+    return load_near_from<STEP, 1>(p, load<T, N>(p));
+  }
+}
+template <class T, int N>
+inline constexpr bool kLoadsNear = AOT_ISA_LEVEL >= 4 && sizeof(T) >= 4 && sizeof(T) * N >= 64;
 }  // namespace detail
 
 template <class T, int N, class S>
 AOT_INLINE Vec<T, N> load_strided(const S* p, int64_t stride) {
   using Raw = detail::RawType<S>;
+  if constexpr (detail::kLoadsNear<Raw, N>) {
+    if (__builtin_constant_p(stride) && stride >= 3 && stride <= 8) {
+      const Raw* const raw = detail::raw(p);
+      using Wide = detail::Storage<S>;
+      if (stride == 3) return Wide::template widen<T>(detail::load_near<Raw, N, 3>(raw));
+      if (stride == 4) return Wide::template widen<T>(detail::load_near<Raw, N, 4>(raw));
+      if (stride == 5) return Wide::template widen<T>(detail::load_near<Raw, N, 5>(raw));
+      if (stride == 6) return Wide::template widen<T>(detail::load_near<Raw, N, 6>(raw));
+      if (stride == 7) return Wide::template widen<T>(detail::load_near<Raw, N, 7>(raw));
+      return Wide::template widen<T>(detail::load_near<Raw, N, 8>(raw));
+    }
+  }
   if (N > 1 && __builtin_constant_p(stride) && (stride == -1 || stride == 2)) {
     const Raw* const raw = detail::raw(p);
     return detail::Storage<S>::template widen<T>(stride == 2 ? detail::load_evens<Raw, N>(raw)

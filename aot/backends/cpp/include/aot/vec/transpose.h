@@ -126,6 +126,30 @@ AOT_INLINE void transpose_block_n(const T* src, int64_t src_stride, T* dst, int6
   }
 }
 
+// tile[j * L + i] = src[i * stride + j] as lanes of T, for the first `height` rows and `width`
+// columns of L each, L being transpose_lanes<T>(); lines beyond them hold anything.
+template <class T, int L, class S>
+AOT_INLINE void load_tile(const S* src, int64_t stride, int64_t height, int64_t width, T* tile) {
+  static_assert(L == transpose_lanes<T>(), "a tile is a square of registers");
+  const bool whole = height == L && width == L;
+  if constexpr (std::is_same_v<S, T>) {
+    if (whole) {
+      transpose_block(src, stride, tile, L);
+      return;
+    }
+  }
+  alignas(64) T rows[L * L];
+  if (whole) {
+    for (int i = 0; i < L; ++i) store(rows + i * L, load<T, L>(src + i * stride));
+  } else {
+    for (int64_t i = 0; i < L; ++i) {
+      const int64_t row = i < height ? i : height - 1;
+      store(rows + i * L, load_n<T, L>(src + row * stride, width));
+    }
+  }
+  transpose_block(rows, L, tile, L);
+}
+
 }  // namespace aot
 
 #endif  // AOT_VEC_TRANSPOSE_H_

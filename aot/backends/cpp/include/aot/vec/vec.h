@@ -42,6 +42,7 @@
 //               reduce(f, v)   ArgLanes<Max, T, Index, N>: none() add add_m reduce_index
 //   tiles       transpose_block(src, src_stride, dst, dst_stride): transpose_lanes<T>() squared
 //               transpose_block_n(.., height, width) for the edges
+//               load_tile<T, L>(src, stride, height, width, tile): converted to T, turned
 //   scalars     the functions also take plain float and double (arithmetic: integers too) and give
 //               what a lane gives; select(bool, a, b); convert_scalar<B>(x)
 #ifndef AOT_VEC_VEC_H_
