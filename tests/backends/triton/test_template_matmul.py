@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 import torch
 
@@ -113,12 +115,72 @@ def test_single_elements_of_a_turned_operand_come_first(function):
     check_close(model, function, args)
 
 
-def test_what_begins_at_even_elements_stays_second():
-    (text,) = [
-        f.text
-        for f in emitted(captured(torch.matmul, tensors((2, 40, 128), (2, 128, 98)))).functions
-    ]
-    assert "m < 98" not in text
+@pytest.mark.parametrize("columns", [98, 96])
+def test_vectors_of_a_turned_operand_come_first_too(columns):
+    """They would be turned in shared memory; where the first operand is, too, nothing is won."""
+    args = tensors((2, 40, 128), (2, 128, columns))
+    model = captured(torch.matmul, args)
+    (text,) = [f.text for f in emitted(model).functions]
+    assert f"m < {columns}" in text or "ROWS=32" in text
+    assert "n < 40" in text
+    check_close(model, torch.matmul, args)
+    turned = captured(lambda x, y: x.transpose(1, 2) @ y, tensors((2, 128, 40), (2, 128, 98)))
+    (text,) = [f.text for f in emitted(turned).functions]
+    assert "n < 98" in text
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("turned", [(False, True), (False, False), (True, False)], ids=str)
+def test_odd_rows_of_a_batch_are_copied_where_blocks_read_them_again(dtype, turned):
+    """With the depth of the second one last in float32."""
+    shapes = (4, 160, 701), (4, 701, 163)
+
+    def function(x, y):
+        return (x.transpose(1, 2) if turned[0] else x) @ (y.transpose(1, 2) if turned[1] else y)
+
+    args = tuple(
+        (x.transpose(1, 2).contiguous() if t else x)
+        for x, t in zip(tensors(*shapes, dtype=dtype), turned, strict=True)
+    )
+    model = captured(function, args)
+    (call,) = template_kernels(kernels_of(model))
+    graph = kernels_of(model)
+    a, b = (graph.buffers[v.buffer] for v in (call.template.a, call.template.b))
+    assert a.name.endswith("_a") is not turned[0]
+    assert b.name.endswith("_b")
+    each = 16 // a.dtype.itemsize
+    assert all(int(s) % each == 0 for x in (a, b) for s in x.strides if int(s) != 1)
+    assert (b.strides[1] == 1) is (turned[1] or dtype == torch.float32)
+    (actual,) = interpret_triton(model, args)
+    exact = function(*(x.double() for x in args))
+    assert difference(actual, to_array(function(*args)), dtype, to_array(exact)) == ""
+
+
+def test_columns_that_rows_have_room_for_are_stored():
+    """Masks that end within a vector would store the whole block by the element."""
+
+    class Gated(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            torch.manual_seed(seeded())
+            linear = partial(torch.nn.Linear, bias=False, dtype=torch.bfloat16)
+            self.gate, self.up, self.down = linear(64, 611), linear(64, 611), linear(611, 64)
+
+        def forward(self, x):
+            return self.down(torch.nn.functional.silu(self.gate(x)) * self.up(x))
+
+    args = tensors((72, 64), dtype=torch.bfloat16)
+    model = capture_module(Gated(), args)
+    first, second, _ = (f.text for f in emitted(model).functions)
+    for text in (first, second):
+        finish, load = text.split("def k")[1], text.split("_load_right(")[1]
+        assert "_finish(" in finish
+        assert "n < 616" in finish
+        assert "n < 611" not in finish
+        assert "n < 611" in load
+    (actual,) = interpret_triton(model, args)
+    eager, exact = Gated()(*args), Gated().double()(args[0].double())
+    assert difference(actual, to_array(eager), torch.bfloat16, to_array(exact)) == ""
 
 
 @pytest.mark.parametrize(("depth", "copied"), [(20, False), (32, False), (64, True)])
