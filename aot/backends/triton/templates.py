@@ -27,7 +27,12 @@ from aot.backends.triton.template_conv import NARROW, TINY_GROUP, emit_conv
 from aot.backends.triton.template_digits import PART, emit_digit_counts, emit_digits
 from aot.backends.triton.template_fft import emit_fft, takes_fft
 from aot.backends.triton.template_library import emit_library, takes_small
-from aot.backends.triton.template_matmul import emit_matmul, fills_processors, matmul_workspace
+from aot.backends.triton.template_matmul import (
+    ALIGNED,
+    emit_matmul,
+    fills_processors,
+    matmul_workspace,
+)
 from aot.backends.triton.template_recurrence import SPREAD, emit_recurrence, recurrence_workspace
 from aot.backends.triton.template_resample import emit_resample
 from aot.backends.triton.template_resample2 import emit_resample2
@@ -286,6 +291,7 @@ _ROWS = (
             direct=TINY_GROUP,
             rows=ROWS,
             prepared_uses=PREPARED_USES,
+            load_bytes=ALIGNED,
         ),
         emit_conv,
         _always,
