@@ -77,19 +77,26 @@ class Matmul(TemplateCall):
         return (*batch, column, depth)
 
     def walk(self, role: str, support: Support[Any], strides: Strides) -> tuple[Axis, ...] | None:
-        """What is copied in any case is copied in the order in which it is read faster."""
-        return self.stored_walk(role, support, strides) if strides else None
+        """A copy of a second operand has its depth last where that is wanted."""
+        wanted = bool(strides) and self._wants_depth_last(role, support, strides)
+        return self.stored_walk(role, support, strides) if wanted else None
+
+    def _wants_depth_last(self, role: str, support: Support[Any], strides: Strides) -> bool:
+        """Whether neither operand's depth is contiguous, and the second one's had better be.
+
+        Where the first one's is, the product may be computed as its transposed one.
+        """
+        first = strides["a"]
+        turned = first is not None and first[-1] != 1
+        return turned and self.stored_walk(role, support, strides) is not None
 
     def misfit(self, role: str, support: Support[Any], strides: Strides) -> str:
-        """A second operand whose depth is not contiguous, if the first one's is not either.
-
-        Otherwise the product may be computed as its transposed one, and nothing is copied.
-        """
+        """A second operand that is worth a copy with its depth last."""
         assert isinstance(support, MatmulSupport)
-        first, wish, sizes = strides["a"], support.rows, self._sizes()
-        if self.stored_walk(role, support, strides) is None or first is None or first[-1] == 1:
+        wish, sizes = support.rows, self._sizes()
+        if not self._wants_depth_last(role, support, strides) or self._is_shared(role):
             return ""
-        if wish is None or wish.bytes == 1 or sizes is None or self._is_shared(role):
+        if wish is None or wish.bytes == 1 or sizes is None:
             return ""
         m, k, n = sizes
         many = wish.turned_rows and m >= wish.turned_rows
