@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 import pytest
 import torch
 
@@ -154,33 +152,6 @@ def test_odd_rows_of_a_batch_are_copied_where_blocks_read_them_again(dtype, turn
     (actual,) = interpret_triton(model, args)
     exact = function(*(x.double() for x in args))
     assert difference(actual, to_array(function(*args)), dtype, to_array(exact)) == ""
-
-
-def test_columns_that_rows_have_room_for_are_stored():
-    """Masks that end within a vector would store the whole block by the element."""
-
-    class Gated(torch.nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            torch.manual_seed(seeded())
-            linear = partial(torch.nn.Linear, bias=False, dtype=torch.bfloat16)
-            self.gate, self.up, self.down = linear(64, 611), linear(64, 611), linear(611, 64)
-
-        def forward(self, x):
-            return self.down(torch.nn.functional.silu(self.gate(x)) * self.up(x))
-
-    args = tensors((72, 64), dtype=torch.bfloat16)
-    model = capture_module(Gated(), args)
-    first, second, _ = (f.text for f in emitted(model).functions)
-    for text in (first, second):
-        finish, load = text.split("def k")[1], text.split("_load_right(")[1]
-        assert "_finish(" in finish
-        assert "n < 616" in finish
-        assert "n < 611" not in finish
-        assert "n < 611" in load
-    (actual,) = interpret_triton(model, args)
-    eager, exact = Gated()(*args), Gated().double()(args[0].double())
-    assert difference(actual, to_array(eager), torch.bfloat16, to_array(exact)) == ""
 
 
 @pytest.mark.parametrize(("depth", "copied"), [(20, False), (32, False), (64, True)])
