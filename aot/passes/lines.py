@@ -1,4 +1,7 @@
-"""Rows of temporaries start at whole lines of the cache where template calls read them faster."""
+"""Rows of temporaries start where template calls read and write them faster.
+
+Where they are read that is at whole lines of the cache, where they are written at whole vectors.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,7 @@ def in_lines(graph: LoopGraph, machine: Machine) -> LoopGraph:
         name for op in graph.ops for pair in bases(op).items() for name in pair
     }
     buffers, decisions = dict(graph.buffers), list(graph.decisions)
-    for call, view, wanted in _wishes(graph, machine):
+    for call, does, view, wanted in _wishes(graph, machine):
         source = buffers[view.buffer]
         if source.kind != "temp" or view.buffer in fixed:
             continue
@@ -32,12 +35,14 @@ def in_lines(graph: LoopGraph, machine: Machine) -> LoopGraph:
         if longer is None or not _plain(graph, longer):
             continue
         buffers[view.buffer] = longer
-        reason = f"{call.name} reads rows faster that start at multiples of {wanted} bytes"
+        reason = f"{call.name} {does} rows faster that start at multiples of {wanted} bytes"
         decisions.append(Decision("layout", (view.buffer,), "in whole lines", reason))
     return replace(graph, buffers=buffers, decisions=tuple(decisions))
 
 
-def _wishes(graph: LoopGraph, machine: Machine) -> Iterator[tuple[TemplateCall, View, int]]:
+def _wishes(graph: LoopGraph, machine: Machine) -> Iterator[tuple[TemplateCall, str, View, int]]:
+    """What calls wish of operands, and then of results: these wish for less."""
+    results: list[tuple[TemplateCall, str, View, int]] = []
     for op in graph.ops:
         support = None if isinstance(op, LoopNest) else machine.support(type(op))
         if isinstance(op, LoopNest) or support is None:
@@ -46,7 +51,11 @@ def _wishes(graph: LoopGraph, machine: Machine) -> Iterator[tuple[TemplateCall, 
         for role, view in op.operands:
             wanted = op.line_bytes(role, typed)
             if wanted > 1:
-                yield op, view, wanted
+                yield op, "reads", view, wanted
+        wanted = op.line_bytes("output", typed)
+        if wanted > 1:
+            results.append((op, "writes", op.output, wanted))
+    yield from results
 
 
 def _longer(source: Buffer, view: View, wanted: int) -> Buffer | None:

@@ -56,3 +56,17 @@ def test_weights_that_others_read_are_not_stored_twice() -> None:
     graph, laid = _chain(5, 67, tied=True)
     assert _rows(laid) == [(72, 1), (68, 1), (72, 1)]
     check_same(graph, laid, tolerance=1e-4)
+
+
+def test_rows_of_results_are_two_vectors() -> None:
+    """Of what no product reads; what one reads is in whole lines, and stays so."""
+
+    def body(builder: GraphBuilder, x: Tensor, up: Tensor) -> Sequence[Tensor]:
+        result = matmul(builder, x, up)
+        return [unary_op("tanh", result), unary_op("exp", result)]
+
+    graph = make_graph(body, {"x": (5, 64)}, {"up": (64, 67)})
+    laid = choose_layouts(graph, LINES)
+    (call,) = templates(laid)
+    assert laid.buffers[call.output.buffer].strides == (72, 1)
+    check_same(graph, laid, tolerance=1e-4)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from aot.backends.triton.gpu import Gpu
 from aot.backends.triton.tiling import power_above
@@ -27,7 +28,7 @@ class AttentionSize:
 
     `depth`: the greater one of the sizes of a key and a value. `copied`: the device's descriptors
     can copy keys and values, its tensor cores work by themselves, and no mask but a causal one is
-    between.
+    between. `masked`: bytes of a mask's number for each score; 0 without.
     """
 
     heads: int
@@ -37,6 +38,7 @@ class AttentionSize:
     dtype: DType
     causal: bool
     copied: bool = False
+    masked: int = 0
 
 
 @dataclass(frozen=True)
@@ -67,7 +69,7 @@ _BY_GROUPS = {
     96: (1408, AttentionTile(2 * _GROUP_ROWS, 128, 4, 2, groups=2)),
     128: (1024, AttentionTile(2 * _GROUP_ROWS, 128, 4, 2, groups=2)),
     160: (512, AttentionTile(2 * _GROUP_ROWS, 128, 4, 2, groups=2)),
-    192: (768, AttentionTile(2 * _GROUP_ROWS, 64, 4, 3, groups=2)),
+    192: (768, AttentionTile(2 * _GROUP_ROWS, 64, 4, 2, groups=2)),
     256: (256, AttentionTile(2 * _GROUP_ROWS, 64, 4, 2, groups=2)),
 }
 """By the greatest size of a head: keys that a query sees on average from which the tile is faster.
@@ -78,11 +80,21 @@ again): 40 columns 0.79 (1916), 0.70 (3020, causal), 0.8 (4096 and more); 88 col
 causal; in pairs 0.89); 93 columns 0.82 (2672, causal); 128 columns 0.96 (924, causal; in pairs
 0.91), 0.84 (3629); 160 columns 0.69 (2016, causal; in pairs 0.61), 0.72 (991, causal), 0.73 (1164,
 causal), of which blocks of 64 keys took 1.05 to 1.09; 192 columns 0.95 (1008, causal; in pairs
-0.86); 256 columns 0.77 (512, causal; in pairs 0.74); 64 columns 0.99 (2048, causal), 0.85 (6120).
+0.86, of 720 0.83, of 512 0.91), with two blocks in flight 0.92 to 0.99 of three; 256 columns 0.77
+(512, causal; in pairs 0.74); 64 columns 0.99 (2048, causal), 0.85 (6120).
 """
 
-_SOONER = 0.6
-"""Of these keys, where programs take two tiles one after the other: a beginning less."""
+_SOONER = {160: 0.6, 192: 0.33, 256: 0.6}
+"""Of these keys, by the greatest size of a head, where programs take two tiles one after the other:
+a beginning less."""
+
+_EVEN_PAIRS = (161, 192)
+"""Sizes of heads of which programs take two tiles without a causal mask, too, where these are as
+many: 0.91 of a tile each (192 columns, 3191 keys, 32 heads), 0.89 of the small tile (400 keys, 256
+heads)."""
+
+_EVEN_PAIR_WAVES = 0.75
+"""Of the multiprocessors' time that such pairs must fill."""
 
 _FULL_WAVES = 0.9
 """Of the multiprocessors' time that programs must fill for that, all of them equally long."""
@@ -183,7 +195,19 @@ def attention_tile(size: AttentionSize, gpu: Gpu) -> AttentionTile:
         rows //= 2
     warps = tile.warps if rows == tile.rows else max(4, tile.warps * rows // tile.rows)
     keys = 2 * tile.keys if rows <= 32 < tile.rows and size.depth <= 64 else tile.keys
-    return _fitted(replace(tile, rows=rows, keys=keys, warps=warps), size)
+    return _beside(_fitted(replace(tile, rows=rows, keys=keys, warps=warps), size), size, gpu)
+
+
+def _beside(tile: AttentionTile, size: AttentionSize, gpu: Gpu) -> AttentionTile:
+    """The tile with a block less in flight where a multiprocessor then holds two programs.
+
+    A mask's blocks wait in shared memory, too: 4 x 16 heads of 128, 1948 keys and a bias took 458
+    us on an H200 with three blocks in flight, 367 with two.
+    """
+    fewer = replace(tile, stages=tile.stages - 1)
+    paired = _resident(size, tile, gpu) < PAIRED_PROGRAMS <= _resident(size, fewer, gpu)
+    halves = size.dtype.itemsize == 2 and gpu.async_dots
+    return fewer if halves and size.masked and fewer.stages > 1 and paired else tile
 
 
 def _is_low(size: AttentionSize, tile: AttentionTile, gpu: Gpu) -> bool:
@@ -200,7 +224,7 @@ def in_groups(size: AttentionSize, gpu: Gpu) -> bool:
     least, tile = _of_groups(size)
     seen = min(size.keys, size.queries) // 2 if size.causal else size.keys
     if in_pairs(size, tile, gpu):
-        return seen >= _SOONER * least
+        return seen >= _of_depth(_SOONER, size) * least
     programs = _programs(tile.rows, size)
     if size.causal:
         other = next(t for depth, t in _HALF.items() if size.depth <= depth)
@@ -215,7 +239,15 @@ def _filled(programs: int, gpu: Gpu) -> float:
 
 
 def _of_groups(size: AttentionSize) -> tuple[int, AttentionTile]:
-    return next(found for depth, found in _BY_GROUPS.items() if size.depth <= depth)
+    return _of_depth(_BY_GROUPS, size)
+
+
+_Of = TypeVar("_Of")
+
+
+def _of_depth(table: Mapping[int, _Of], size: AttentionSize) -> _Of:
+    """What a table by the greatest size of a head has for a problem."""
+    return next(found for depth, found in table.items() if size.depth <= depth)
 
 
 def _table(dtype: DType, gpu: Gpu) -> dict[int, AttentionTile]:
@@ -267,12 +299,16 @@ def in_pairs(size: AttentionSize, tile: AttentionTile, gpu: Gpu) -> bool:
     """Whether programs take a long and a short tile each: then all take equally long.
 
     Programs of neighbouring numbers share keys and values; the other order, longest tiles first,
-    needs fewer of them to keep the device busy.
+    needs fewer of them to keep the device busy. Without a causal mask both tiles are as long.
     """
     tiles = -(-size.queries // tile.rows)
     programs = size.heads * -(-tiles // 2)
-    if not size.causal or tiles == 1:
+    if tiles == 1:
         return False
+    if not size.causal:
+        least, most = _EVEN_PAIRS
+        even = bool(tile.groups) and least <= size.depth <= most
+        return even and _filled(programs, gpu) >= _EVEN_PAIR_WAVES
     if tile.groups:
         return _filled(programs, gpu) >= _FULL_WAVES
     if not is_whole(size.depth, size.dtype) or _resident(size, tile, gpu) != PAIRED_PROGRAMS:
@@ -284,7 +320,8 @@ def in_pairs(size: AttentionSize, tile: AttentionTile, gpu: Gpu) -> bool:
 def _resident(size: AttentionSize, tile: AttentionTile, gpu: Gpu) -> int:
     """Programs of which a multiprocessor's shared memory holds the blocks."""
     blocks = tile.rows + 2 * tile.stages * tile.keys
-    return gpu.shared_bytes // (blocks * size.depth * size.dtype.itemsize)
+    masks = tile.stages * tile.rows * tile.keys * size.masked
+    return gpu.shared_bytes // (blocks * size.depth * size.dtype.itemsize + masks)
 
 
 def problem(size: AttentionSize) -> Problem:

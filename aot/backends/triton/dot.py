@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from aot.backends.triton.body import Body
@@ -10,10 +10,10 @@ from aot.backends.triton.context import KernelContext, Value
 from aot.backends.triton.text import index_text
 from aot.ir.dtypes import FLOAT32, FLOAT64, DType
 from aot.ir.kernels import TemplateKernel
-from aot.ir.nests import Axis, Store
-from aot.ir.scalar import load
+from aot.ir.nests import Axis, Buffer, Store
+from aot.ir.scalar import Access, load, loads
 from aot.ir.templates.matmul import Matmul
-from aot.symbolic import Expr, substitute, var
+from aot.symbolic import Expr, integer, is_int, substitute, var
 
 
 @dataclass(frozen=True)
@@ -70,6 +70,44 @@ def precision(dtype: DType, *, split: bool = False, rounded: str | None = None) 
 def sums_type(dtype: DType) -> str:
     """The type of sums of products."""
     return "tl.float64" if dtype == FLOAT64 else "tl.float32"
+
+
+ROOM = 8
+"""Columns of a thread, which stores them at once if all of them are stored."""
+
+
+def columns_with_room(kernel: TemplateKernel, column: Axis, context: KernelContext) -> Expr:
+    """Columns that a kernel may store: some more where that makes whole vectors of them.
+
+    Rows of all that it touches along them must be longer in memory. Nobody reads what is there.
+    """
+    whole = integer(-(-int(column.extent) // ROOM) * ROOM) if is_int(column.extent) else None
+    if whole is None or whole == column.extent:
+        return column.extent
+    view, nests = kernel.template.output, [n for stage in kernel.stages for n in stage.nests]
+    stores = [store for nest in nests for store in nest.stores]
+    reads = [node.attr for node in loads([root for nest in nests for root in nest.roots])]
+    # What is stored is new memory: an update would change what is behind its rows.
+    if any(s.base or s.binds or s.conflicts for s in stores):
+        return column.extent
+    if not all(isinstance(read, Access) and not read.binds for read in reads):
+        return column.extent
+    places = [(view.buffer, view.index)] if view.buffer in kernel.writes else []
+    places += [(s.buffer, s.index) for s in stores]
+    places += [(read.buffer, read.index) for read in reads if isinstance(read, Access)]
+    touched = [(context.buffers[b], index) for b, index in places if b not in kernel.local]
+    return whole if all(_has_room(b, i, column, int(whole)) for b, i in touched) else column.extent
+
+
+def _has_room(source: Buffer, index: Sequence[Expr], column: Axis, whole: int) -> bool:
+    """Whether so many columns of a buffer's index are in its rows."""
+    own = [k for k, e in enumerate(index) if column.symbol in e.free_symbols]
+    if len(own) != 1:
+        return not own
+    (k,) = own
+    length, step = source.shape[k], (source.strides or ())[k : k + 1]
+    plain = index[k] == column.symbol and step == (1,) and source.kind == "temp"
+    return plain and is_int(length) and int(length) >= whole
 
 
 def finish_tile(body: Body, kernel: TemplateKernel, text: str, dims: frozenset[str]) -> None:

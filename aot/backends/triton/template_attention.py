@@ -294,6 +294,7 @@ def _take_apart(kernel: TemplateKernel, graph: KernelGraph, hints: Hints, gpu: G
         dtype,
         call.causal,
         _can_copy(kernel, context, gpu),
+        _mask_bytes(call, context),
     )
     tile = attention_tile(size, gpu)
     members = None
@@ -309,6 +310,14 @@ def _take_apart(kernel: TemplateKernel, graph: KernelGraph, hints: Hints, gpu: G
     return _Attention(
         kernel, call, context, tile, paired, dtype, group, members, axis, keys, parts, walked
     )
+
+
+def _mask_bytes(call: Attention, context: KernelContext) -> int:
+    """`AttentionSize.masked` of a call: not of a mask that all queries share, a small load."""
+    mask = call.mask
+    if mask is None or mask.axes[2].symbol not in {s for e in mask.index for s in e.free_symbols}:
+        return 0
+    return context.buffers[mask.buffer].dtype.itemsize
 
 
 def _can_copy(kernel: TemplateKernel, context: KernelContext, gpu: Gpu) -> bool:

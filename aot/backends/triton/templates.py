@@ -27,7 +27,12 @@ from aot.backends.triton.template_conv import NARROW, TINY_GROUP, emit_conv
 from aot.backends.triton.template_digits import PART, emit_digit_counts, emit_digits
 from aot.backends.triton.template_fft import emit_fft, takes_fft
 from aot.backends.triton.template_library import emit_library, takes_small
-from aot.backends.triton.template_matmul import emit_matmul, fills_processors, matmul_workspace
+from aot.backends.triton.template_matmul import (
+    ALIGNED,
+    emit_matmul,
+    fills_processors,
+    matmul_workspace,
+)
 from aot.backends.triton.template_recurrence import SPREAD, emit_recurrence, recurrence_workspace
 from aot.backends.triton.template_resample import emit_resample
 from aot.backends.triton.template_resample2 import emit_resample2
@@ -112,12 +117,18 @@ ROWS = AlignedRows(
     line=LINE,
     line_rows=FEW_ROWS + 1,
     narrow=32,
+    turned_rows=512,
 )
 """What descriptors and the widest loads take. Odd rows took four times as long on an H200 (7021 x
 4095 by 4095 x 515 halves: 420 us, with both operands copied 120), a copy a tenth of that; of
 float32, 16384 x 1275 by 1275 x 43, 150 us, copied 60 and the copy 54; 65536 x 1687 by 1687 x 32 352
 with its copy, 225 where it lies. float64 is read by the element. Halves in rows of whole words:
-14555 x 12978 by 12978 x 80 took 198 us, copied 541."""
+14555 x 12978 by 12978 x 80 took 198 us, copied 541. Of batches, 27 of 1792 x 1156 by 1156 x 429
+halves took 280 us, copied 124, 74 of 480 x 83 by 83 x 1024 in float32 475, copied 152; what no or
+one other block reads again is not worth it (160 of 496 x 119 by 119 x 128 halves: 22, copied 33; 8
+of 32 x 2048 by 2048 x 3169 in float32: 97, copied 200), and of rows in whole words 128 of 329 x 92
+by 92 x 282 took 29, copied 34. 16 of 1024 x 512 (turned) by 512 x 1024 in float32 took 355 us, with
+the depth of the second operand made contiguous 270."""
 
 DEPTH_LAST = ("float32", "float64")
 """Asynchronous tensor cores take TF32 in one order alone: blocks in the other one are turned in
@@ -280,6 +291,7 @@ _ROWS = (
             direct=TINY_GROUP,
             rows=ROWS,
             prepared_uses=PREPARED_USES,
+            load_bytes=ALIGNED,
         ),
         emit_conv,
         _always,

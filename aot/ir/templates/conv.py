@@ -280,8 +280,8 @@ class Conv(TemplateCall):
         last = self.channels_fastest(strides.get("x"), support.vector)
         outputs, channels, *kernel = self.w.axes
         depth = (*kernel, channels) if last else (channels, *kernel)
-        whole = support.fills(product([a.extent for a in depth])) and self.groups == 1
-        if whole or (last and support.fills(channels.extent)):
+        whole = support.fills_loads(product([a.extent for a in depth])) and self.groups == 1
+        if whole or (last and support.fills_loads(channels.extent)):
             return (outputs, *depth)
         return (*depth, outputs)
 
@@ -459,6 +459,9 @@ class ConvSupport(Support[Conv]):
         parts: Parts that input channels of so deep a convolution are cut into; None: none are.
         prepared_uses: Uses of an element from which a copy of float32 that is rounded to TF32 is
             worth its time; 0: never.
+        load_bytes: Of its widest load, which elements of a weight that lie in a row had better
+            fill; 0: they fill vectors.
+        widest: Elements of the type in it.
     """
 
     channels_last: bool = True
@@ -471,14 +474,21 @@ class ConvSupport(Support[Conv]):
     rows: AlignedRows | None = None
     prepared_uses: int = 0
     parts: Callable[[Depth, DType], int] | None = None
+    load_bytes: int = 0
+    widest: int = 0
 
     def of_type(self, dtype: DType) -> ConvSupport:
         """The same with what holds for operands of a type alone."""
-        return replace(self, narrow=dict(self.narrow_of).get(dtype.name, Narrow()))
+        narrow = dict(self.narrow_of).get(dtype.name, Narrow())
+        return replace(self, narrow=narrow, widest=self.load_bytes // dtype.itemsize)
 
     def fills(self, elements: Expr) -> bool:
         """True when so many elements are whole vectors."""
         return is_int(elements) and int(elements) % self.vector == 0
+
+    def fills_loads(self, elements: Expr) -> bool:
+        """True when so many elements of the type are whole loads."""
+        return is_int(elements) and int(elements) % (self.widest or self.vector) == 0
 
 
 def as_tf32(value: Node) -> Node:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
@@ -75,19 +76,71 @@ class Matmul(TemplateCall):
         *batch, depth, column = self.b.axes
         return (*batch, column, depth)
 
+    def walk(self, role: str, support: Support[Any], strides: Strides) -> tuple[Axis, ...] | None:
+        """A copy of a second operand has its depth last where that is wanted."""
+        wanted = bool(strides) and self._wants_depth_last(role, support, strides)
+        return self.stored_walk(role, support, strides) if wanted else None
+
+    def _wants_depth_last(self, role: str, support: Support[Any], strides: Strides) -> bool:
+        """Whether neither operand's depth is contiguous, and the second one's had better be.
+
+        Where the first one's is, the product may be computed as its transposed one.
+        """
+        first = strides["a"]
+        turned = first is not None and first[-1] != 1
+        return turned and self.stored_walk(role, support, strides) is not None
+
+    def misfit(self, role: str, support: Support[Any], strides: Strides) -> str:
+        """A second operand that is worth a copy with its depth last."""
+        assert isinstance(support, MatmulSupport)
+        wish, sizes = support.rows, self._sizes()
+        if not self._wants_depth_last(role, support, strides) or self._is_shared(role):
+            return ""
+        if wish is None or wish.bytes == 1 or sizes is None:
+            return ""
+        m, k, n = sizes
+        many = wish.turned_rows and m >= wish.turned_rows
+        # Rows of the copy, which are the depth, start where they are read fast.
+        fits = k * wish.widest % wish.bytes == 0
+        worth = self._batch() * m * k * n >= wish.least_work
+        return "neither operand's depth is contiguous" if many and fits and worth else ""
+
     def row_bytes(self, role: str, support: Support[Any]) -> int:
         """What the backend asks for, where each element that is copied is multiplied often."""
         assert isinstance(support, MatmulSupport)
-        wish, sizes = support.rows, [a.extent for a in (*self.a.axes, self.b.axes[-1])]
-        if wish is None or len(sizes) != 3 or not all(is_int(size) for size in sizes):
+        wish, sizes = support.rows, self._sizes()
+        if wish is None or sizes is None or self._is_shared(role):
             return 1
-        m, k, n = (int(size) for size in sizes)
+        m, k, n = sizes
         if role == "a" and n <= wish.narrow:
             return 1
         # Each element of `a` is used once a column, of few rows there is little to copy.
         uses = n if role == "a" and m >= wish.line_rows else min(m, n)
-        worth = uses >= wish.least_uses and m * k * n >= wish.least_work
+        least = wish.least_uses
+        if len(self.output.axes) > 2:
+            # As much as the results, where blocks that are read once are not worth a copy.
+            uses, least = min(m, n), max(least, wish.span + 1)
+        worth = uses >= least and self._batch() * m * k * n >= wish.least_work
         return wish.bytes if worth else 1
+
+    def _sizes(self) -> tuple[int, int, int] | None:
+        """Rows, depth and columns of one product, where they are known."""
+        extents = [axis.extent for axis in (*self.a.axes[-2:], self.b.axes[-1])]
+        if not all(is_int(extent) for extent in extents):
+            return None
+        m, k, n = (int(extent) for extent in extents)
+        return m, k, n
+
+    def _batch(self) -> int:
+        """Products of a batch, as far as that is known."""
+        extents = [a.extent for a in self.output.axes[:-2]]
+        return math.prod(int(extent) for extent in extents if is_int(extent))
+
+    def _is_shared(self, role: str) -> bool:
+        """Whether products of a batch share an operand, which a copy would repeat."""
+        view = self.a if role == "a" else self.b
+        seen = {symbol for e in view.index for symbol in e.free_symbols}
+        return any(axis.symbol not in seen for axis in view.axes[:-2])
 
     def row_words(self, role: str, support: Support[Any]) -> int:
         """Rows of whole words are read by these, where blocks read each seldom."""
@@ -97,10 +150,18 @@ class Matmul(TemplateCall):
             return wanted
         m, n = int(self.a.axes[-2].extent), int(self.b.axes[-1].extent)
         read = m * -(-n // wish.span) + n * -(-m // wish.span)
-        return wish.words if read < wish.copy * m else wanted
+        # Of a batch the second operand is as likely to be copied as the first one.
+        seldom = read < wish.copy * m
+        if len(self.output.axes) > 2:
+            seldom = read <= wish.copy * (m + n)
+        return wish.words if seldom else wanted
 
     def line_bytes(self, role: str, support: Support[Any]) -> int:
-        """Whole lines of the cache, where tensor cores read blocks of a matrix."""
+        """Whole lines of the cache, where tensor cores read blocks of a matrix.
+
+        Two vectors of the result, one if it is rounded to half of the bytes: other rows are stored,
+        and read, by the element.
+        """
         assert isinstance(support, MatmulSupport)
         wish, (rows, depth), columns = support.rows, self.a.axes[-2:], self.b.axes[-1]
         if (
@@ -112,7 +173,8 @@ class Matmul(TemplateCall):
             return 1
         # A dynamic number of rows is taken for a large one.
         many = not is_int(rows.extent) or int(rows.extent) >= wish.line_rows
-        return wish.line if many else 1
+        wanted = 2 * wish.bytes if role == "output" else wish.line
+        return wanted if many else 1
 
     def expand(self, builder: NestBuilder, support: Support[Any] | None) -> list[LoopOp]:
         """One nest that sums products."""
@@ -277,6 +339,8 @@ class AlignedRows:
         line_rows: rows of the result and more. 1: anywhere.
         narrow: Columns of the result up to which rows of whole words are read where they lie: each
             is read once then, as a copy would.
+        turned_rows: Rows of the result from which a second operand is copied with its depth
+            contiguous where neither operand's is (`MatmulSupport.depth_last`); 0: never.
     """
 
     bytes: int
@@ -289,6 +353,7 @@ class AlignedRows:
     line: int = 1
     line_rows: int = 0
     narrow: int = 0
+    turned_rows: int = 0
 
 
 @dataclass(frozen=True)

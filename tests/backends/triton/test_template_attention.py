@@ -217,6 +217,23 @@ def test_tiles_follow_the_sizes():
     assert attention_tile(size(keys=20), gpu).keys == 32
 
 
+@pytest.mark.parametrize(("depth", "masked", "stages"), [(128, 0, 3), (128, 2, 2), (64, 2, 3)])
+def test_blocks_of_masks_leave_room_for_two_programs(depth, masked, stages):
+    masked = replace(size(depth=depth, is_causal=False), masked=masked)
+    assert attention_tile(masked, GPUS["sm_90"]).stages == stages
+
+
+def test_masks_that_queries_share_are_small():
+    def stages(*shape):
+        args = (*qkv(4, 16, 1024, 1024, 128, dtype=torch.bfloat16), torch.zeros(shape).bfloat16())
+        model = captured(torch.nn.functional.scaled_dot_product_attention, args)
+        (function,) = emitted(model).functions
+        return dict(function.options)["num_stages"]
+
+    assert stages(1, 1, 1, 1024) == 3
+    assert stages(1, 1, 1024, 1024) == 2
+
+
 @pytest.mark.parametrize("is_causal", (True, False))
 def test_large_heads_of_float32_are_two_pieces_of_tiles_whose_digits_stay_in_registers(is_causal):
     gpu, single = GPUS["sm_90"], size(depth=192, dtype=FLOAT32, is_causal=is_causal)

@@ -114,6 +114,20 @@ def test_causal_tiles_that_all_begin_at_once_are_computed_by_groups(rule):
     assert not in_groups(replace(SIZE, heads=2, queries=8192, keys=8192), gpu)
 
 
+def test_pairs_of_heads_of_192_pay_sooner_and_without_a_mask(rule):
+    """A beginning and an end less, of which these have long ones."""
+    gpu, heads = GPUS["sm_90"], replace(SIZE, depth=192, heads=256, queries=720, keys=720)
+    for size in (heads, replace(heads, causal=False, queries=400, keys=400)):
+        tile = attention_tile(size, gpu)
+        assert in_groups(size, gpu)
+        assert in_pairs(size, tile, gpu)
+        assert (tile.groups, tile.stages) == (2, 2)
+    for change in ({"queries": 400, "keys": 400}, {"depth": 128}, {"heads": 30}):
+        assert not in_groups(replace(heads, **change), gpu)
+    even = replace(SIZE, causal=False, heads=256, queries=1024, keys=1024)
+    assert not in_pairs(even, attention_tile(even, gpu), gpu)
+
+
 @pytest.mark.parametrize("arch", ("sm_80", "sm_100"))
 def test_other_devices_have_none(arch):
     args = qkv(8, 8, LENGTH, LENGTH, 128, dtype=BF16)

@@ -425,6 +425,10 @@ def test_weights_are_stored_as_they_are_walked() -> None:
     assert weight_shape(model(3, 32, 7, HALF), half(1, 3, 8, 8)) == (7, 7, 3, 32)
     first = tensor(1, 3, 8, 8, dtype=HALF)
     assert weight_shape(model(3, 32, 7, HALF), first) == (3, 7, 7, 32)
+    # Loads are of four elements of float32.
+    single = model(68, 32, 3, torch.float32)
+    assert weight_shape(single, torch.zeros(1, 68, 8, 8)) == (32, 3, 3, 68)
+    assert weight_shape(model(68, 32, 3, HALF), half(1, 68, 8, 8)) == (3, 3, 68, 32)
     depthwise = model(24, 24, 3, HALF, groups=24)
     assert weight_shape(depthwise, half(1, 24, 8, 8)) == (3, 3, 1, 24)
 

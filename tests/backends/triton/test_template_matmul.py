@@ -113,12 +113,45 @@ def test_single_elements_of_a_turned_operand_come_first(function):
     check_close(model, function, args)
 
 
-def test_what_begins_at_even_elements_stays_second():
-    (text,) = [
-        f.text
-        for f in emitted(captured(torch.matmul, tensors((2, 40, 128), (2, 128, 98)))).functions
-    ]
-    assert "m < 98" not in text
+@pytest.mark.parametrize("columns", [98, 96])
+def test_vectors_of_a_turned_operand_come_first_too(columns):
+    """They would be turned in shared memory; where the first operand is, too, nothing is won."""
+    args = tensors((2, 40, 128), (2, 128, columns))
+    model = captured(torch.matmul, args)
+    (text,) = [f.text for f in emitted(model).functions]
+    assert f"m < {columns}" in text or "ROWS=32" in text
+    assert "n < 40" in text
+    check_close(model, torch.matmul, args)
+    turned = captured(lambda x, y: x.transpose(1, 2) @ y, tensors((2, 128, 40), (2, 128, 98)))
+    (text,) = [f.text for f in emitted(turned).functions]
+    assert "n < 98" in text
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("turned", [(False, True), (False, False), (True, False)], ids=str)
+def test_odd_rows_of_a_batch_are_copied_where_blocks_read_them_again(dtype, turned):
+    """With the depth of the second one last in float32, where the first one's is not, either."""
+    shapes = (4, 160, 701), (4, 701, 163)
+
+    def function(x, y):
+        return (x.transpose(1, 2) if turned[0] else x) @ (y.transpose(1, 2) if turned[1] else y)
+
+    args = tuple(
+        (x.transpose(1, 2).contiguous() if t else x)
+        for x, t in zip(tensors(*shapes, dtype=dtype), turned, strict=True)
+    )
+    model = captured(function, args)
+    (call,) = template_kernels(kernels_of(model))
+    graph = kernels_of(model)
+    a, b = (graph.buffers[v.buffer] for v in (call.template.a, call.template.b))
+    assert a.name.endswith("_a") is not turned[0]
+    assert b.name.endswith("_b")
+    each = 16 // a.dtype.itemsize
+    assert all(int(s) % each == 0 for x in (a, b) for s in x.strides if int(s) != 1)
+    assert (b.strides[1] == 1) is (turned[1] or (turned[0] and dtype == torch.float32))
+    (actual,) = interpret_triton(model, args)
+    exact = function(*(x.double() for x in args))
+    assert difference(actual, to_array(function(*args)), dtype, to_array(exact)) == ""
 
 
 @pytest.mark.parametrize(("depth", "copied"), [(20, False), (32, False), (64, True)])

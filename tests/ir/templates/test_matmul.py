@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from aot.ir.dtypes import BFLOAT16, FLOAT32, FLOAT64
+from aot.ir.dtypes import BFLOAT16, FLOAT32, FLOAT64, DType
 from aot.ir.hints import Hints
 from aot.ir.nests import Buffer, LoopNest
 from aot.ir.origin import NO_ORIGIN
@@ -163,6 +163,74 @@ def test_parts_are_whole_blocks_where_the_device_cares_for_rows(depth: int, each
 
 
 ODD = AlignedRows(bytes=16, least_uses=32, least_work=1 << 26, words=4, span=128, copy=3)
+
+
+def batch(count: int, rows: int, depth: int, columns: int, *, shared: bool = False) -> Matmul:
+    """`shared`: all products have the second operand in common."""
+    b = view(count, depth, columns)
+    b = replace(b, index=(integer(0), *b.index[1:])) if shared else b
+    return Matmul("m", view(count, rows, columns), NO_ORIGIN, view(count, rows, depth), b)
+
+
+def wanted_rows(call: Matmul, dtype: DType = FLOAT32) -> list[int]:
+    support = MatmulSupport(Matmul, rows=ODD).of_type(dtype)
+    return [call.row_words(role, support) for role in ("a", "b")]
+
+
+def test_rows_of_a_batch_are_copied_where_blocks_read_them_again() -> None:
+    assert wanted_rows(batch(74, 480, 83, 1024)) == [16, 16]
+    assert wanted_rows(batch(74, 480, 83, 128)) == [1, 1]
+    assert wanted_rows(batch(8, 32, 2048, 3169)) == [1, 1]
+    assert wanted_rows(batch(2, 160, 83, 160)) == [1, 1]
+
+
+def test_an_operand_that_products_share_is_not_copied_for_each() -> None:
+    assert wanted_rows(batch(74, 480, 83, 1024, shared=True)) == [16, 1]
+
+
+def test_whole_words_of_a_batch_are_read_where_blocks_read_them_seldom() -> None:
+    assert wanted_rows(batch(128, 329, 92, 282), BFLOAT16) == [4, 4]
+    assert wanted_rows(batch(8, 3792, 126, 2048), BFLOAT16) == [16, 16]
+    assert wanted_rows(batch(128, 329, 92, 282)) == [16, 16]
+
+
+TURNED = replace(ODD, turned_rows=512)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "strides", "dtype", "copied"),
+    [
+        ((20, 4096, 320, 128), {"a": (1, 4096), "b": (128, 1)}, FLOAT32, True),
+        ((20, 4096, 320, 128), {"a": (320, 1), "b": (128, 1)}, FLOAT32, False),
+        ((20, 4096, 320, 128), {"a": (1, 4096), "b": (1, 320)}, FLOAT32, False),
+        ((20, 511, 320, 128), {"a": (1, 511), "b": (128, 1)}, FLOAT32, False),
+        ((20, 4096, 321, 128), {"a": (1, 4096), "b": (128, 1)}, FLOAT32, False),
+        ((1, 512, 320, 128), {"a": (1, 512), "b": (128, 1)}, FLOAT32, False),
+        ((20, 4096, 320, 128), {"a": (1, 4096), "b": (128, 1)}, FLOAT64, False),
+        ((20, 4096, 320, 128), {"a": (1, 4096), "b": (128, 1)}, BFLOAT16, False),
+    ],
+    ids=["both", "one", "the first", "few rows", "odd", "little", "float64", "halves"],
+)
+def test_a_second_operand_is_turned_where_the_first_is_no_better(
+    sizes, strides, dtype, copied
+) -> None:
+    call = batch(*sizes)
+    support = MatmulSupport(Matmul, rows=TURNED, depth_last_of=("float32", "float64"))
+    known = {role: [integer(0), *map(integer, s)] for role, s in strides.items()}
+    assert bool(call.misfit("b", support.of_type(dtype), known)) is copied
+    assert call.misfit("a", support.of_type(dtype), known) == ""
+    walk = call.walk("b", support.of_type(dtype), known)
+    # What is copied for its rows is turned in any case where that helps.
+    turned = copied or sizes[1] == 511 or sizes[2] == 321 or sizes[0] == 1 or dtype == FLOAT64
+    assert walk == ((call.b.axes[0], call.b.axes[2], call.b.axes[1]) if turned else None)
+    assert call.walk("b", support.of_type(dtype), {}) is None
+
+
+def test_results_want_two_vectors_and_operands_whole_lines() -> None:
+    support = MatmulSupport(Matmul, rows=replace(ODD, line=128, line_rows=17))
+    call = product(100, 4096, 67)
+    assert [call.line_bytes(role, support) for role in ("a", "b", "output")] == [128, 128, 32]
+    assert product(16, 4096, 67).line_bytes("output", support) == 1
 
 
 def whole_rows(rows: int, depth: int, columns: int, *, weight: bool = True, run: int = 1) -> str:
