@@ -163,7 +163,7 @@ def _least_squares(parts: int) -> Workspace:
         return *_times(parts, *matrices), *turning, product
 
     def lanes(s: Sizes) -> Expr:
-        return s.m * s.n + s.m * s.r + 3 * s.n + 1
+        return s.m * s.n + s.m * s.r + (3 + 2 * parts) * s.n + 1
 
     return Workspace(lanes, single, _nothing, falls_back=True)
 
@@ -444,7 +444,8 @@ class _Call:
     @property
     def routine(self) -> RoutineKernel:
         """What is called."""
-        return ROUTINE_KERNELS[self.call.routine.library.name, self.call.routine.name]
+        own = ROUTINE_KERNELS[self.call.routine.library.name, self.call.routine.name]
+        return alone_if_few(self.call, own)
 
     @property
     def group(self) -> int:
@@ -502,6 +503,14 @@ class _Call:
             "};",
         ]
         return "\n".join(["namespace {", *lines, "}", ""])
+
+
+def alone_if_few(call: LibraryCall, own: RoutineKernel) -> RoutineKernel:
+    """Triangular systems of few right-hand sides alone: T is read where it lies then."""
+    few = is_int(call.sizes.r) and int(call.sizes.r) <= 4 and is_int(call.sizes.n) and int(call.sizes.n)>=8
+    if own.name != "SolveTriangular" or not few:
+        return own
+    return replace(own, workspace=replace(own.workspace, lanes=None), options=(*own.options, "alone"))
 
 
 def emit_library(kernel: TemplateKernel, graph: KernelGraph) -> EmittedKernel:

@@ -125,7 +125,7 @@ def _chase_all(c: Columns) -> None:
 
 
 def _chase(c: Columns) -> None:
-    """A sweep of QL from `high` up to `low`: rotations `cosines`, `sines`, a lane each.
+    """A sweep of QL from `high` up to `low`: rotations `cosines`, `sines`, by the second column.
 
     Wilkinson's shift; the statements are those of EISPACK's tql2.
     """
@@ -142,6 +142,10 @@ def _chase(c: Columns) -> None:
     line("cosines = cosine")
     line("sines = cosine * 0")
     line("p = cosine * 0")
+    # What is read of these a rotation has not changed yet: reading need not wait for it.
+    line("diagonals, besides = diagonal, beside")
+    line("k = tl.maximum(high - 1, 0)")
+    line("own, between = tl.gather(diagonals, k, 1), tl.gather(besides, k, 1)")
     line("for t in range(count):")
     _chase_step(c.inside())
     line("here = (i == low) & live")
@@ -155,24 +159,24 @@ def _chase_step(c: Columns) -> None:
     line("k = high - 1 - t")
     if not single:
         line("on = live & (k >= low)")
-        line("k = tl.maximum(k, 0)")
-    on = "" if single else " & on"
-    line("own = tl.gather(diagonal, k, 1)")
-    line("between = tl.gather(beside, k, 1)")
+    line(f"here = (i == k + 1){'' if single else ' & on'}")
+    line("k = tl.maximum(k - 1, 0)")
+    line("own_next, between_next = tl.gather(diagonals, k, 1), tl.gather(besides, k, 1)")
     line("f = sine * between")
     line("b = cosine * between")
     line("square = f * f + g * g")
     line(f"known = square > {_tiny(c)}")
-    line("back = inverse_root(tl.where(known, square, 1))")
+    line("back = tl.rsqrt(tl.where(known, square, 1))")
     line("cosine = tl.where(known, g * back, 1)")
     line("sine = tl.where(known, f * back, 0)")
-    line(f"here = (i == k + 1){on}")
-    line("beside = tl.where(here & (t > 0), tl.where(known, square * back, 0), beside)")
+    # Both are of length 1, whatever the root was off by: columns would become longer, or shorter.
+    line("off = 0.5 - 0.5 * (cosine * cosine + sine * sine)")
+    line("cosine, sine = cosine + cosine * off, sine + sine * off")
+    line("beside = tl.where(here & (t > 0), cosine * g + sine * f, beside)")
     line("rest = upper - p")
     line("turned = (own - rest) * sine + 2 * cosine * b")
     line("more = sine * turned")
     line("diagonal = tl.where(here, rest + more, diagonal)")
-    line(f"here = (i == k){on}")
     line("cosines = tl.where(here, cosine, cosines)")
     line("sines = tl.where(here, sine, sines)")
     if single:
@@ -181,13 +185,15 @@ def _chase_step(c: Columns) -> None:
         line("g = tl.where(on, cosine * turned - b, g)")
         line("p = tl.where(on, more, p)")
         line("upper = tl.where(on, own, upper)")
+    line("own, between = own_next, between_next")
 
 
 def _apply(c: Columns, rotations: range) -> None:
     """Turns columns q and their neighbours."""
     z = c.numbers
     for k in rotations:
-        c.line(f"c, s = tl.gather(cosines, {z.lane(k)}, 1), tl.gather(sines, {z.lane(k)}, 1)")
+        lane = z.lane(k + 1)
+        c.line(f"c, s = tl.gather(cosines, {lane}, 1), tl.gather(sines, {lane}, 1)")
         own, other = z.named(f"q{k}"), z.named(f"q{k + 1}")
         for x, y in zip(own, other, strict=True):
             c.line(f"{x}, {y} = c * {x} - s * {y}, s * {x} + c * {y}")

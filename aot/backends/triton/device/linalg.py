@@ -22,13 +22,6 @@ def exact_root(a):
 
 
 @triton.jit
-def inverse_root(a):
-    """1 / sqrt(a) of positive numbers, a bit off at most: cheaper than both exact ones."""
-    x = tl.rsqrt(a)
-    return x if a.dtype == tl.float64 else x + x * (0.5 - 0.5 * a * x * x)
-
-
-@triton.jit
 def complex_quotient(a, a_im, b, b_im):
     """(a + i a_im) / (b + i b_im), of numbers whose squares may be too large or too small."""
     size = tl.maximum(tl.abs(b), tl.abs(b_im))

@@ -171,7 +171,7 @@ struct ExtremeValue {
     if (!(length > T(0))) {
       s = Real<N>::number(above == GREATEST);
       c = Real<N>::number(above != GREATEST);
-      return GREATEST ? unit * maximum(before, sqrt(b)) : T(0);
+      return unit * (GREATEST ? maximum(before, sqrt(b)) : minimum(before, sqrt(b)));
     }
     s = scaled(T(1) / length, s);
     c = scaled(T(1) / length, c);
@@ -345,6 +345,42 @@ struct PivotedLanes {
   }
 };
 
+// `ExtremeValue` of triangles side by side, whose columns lie above the diagonal of a; numbers are
+// parts of the greatest, and what is too small for squares is no full rank anyway.
+template <class M, bool GREATEST>
+struct ExtremeLanes {
+  using N = typename M::Number;
+  using V = Lanes<typename M::Element>;
+  M x;  // a row
+  V size;
+
+  void grow(M a, int64_t i) {
+    const V zero(typename M::Element(0)), one(typename M::Element(1)), half(typename M::Element(0.5));
+    N p = Real<N>::number(zero);
+    for (int64_t k = 0; k < i; ++k) p = more_product(conjugate(a.get(k, i)), x.get(0, k), p);
+    const N q = conjugate(a.get(i, i));
+    const V square = more_square(p, zero), longer = fma(size, size, square);
+    const V own = more_square(q, zero), apart = longer - own;
+    const V h = sqrt(fma(apart, apart, (square * own) * V(typename M::Element(4))));
+    const V most = sqrt((longer + own + h) * half), t = (abs(apart) + h) * half;
+    const auto above = apart >= zero;
+    const N both = conjugate(p) * q, far = Real<N>::number(t), none = Real<N>::number(zero);
+    N s = select(above, far, both), c = select(above, conjugate(both), far);
+    if constexpr (!GREATEST) {
+      s = select(above, none - both, far);
+      c = select(above, far, none - conjugate(both));
+    }
+    const V length = sqrt(more_square(s, more_square(c, zero)));
+    const auto known = length > zero;
+    const V over = one / select(known, length, one);
+    s = select(known, scaled(over, s), Real<N>::number(GREATEST ? one : zero));
+    c = select(known, scaled(over, c), Real<N>::number(GREATEST ? zero : one));
+    for (int64_t k = 0; k < i; ++k) x.set(0, k, x.get(0, k) * s);
+    x.set(0, i, c);
+    size = GREATEST ? most : size * sqrt(own) / select(most > zero, most, one);
+  }
+};
+
 // What both kinds of numbers share: Whole is a matrix alone.
 template <class Own, class Whole>
 struct SmallLstsq : Finished {
@@ -368,9 +404,10 @@ struct SmallLstsq : Finished {
     PivotedLanes<typename Args::Side>{a, c, m, order, length, before}.reduce();
     const auto x = c;
     solve_lanes<Triangle<true, false>>(a, n, x);
+    const auto row = [&] { return p.side(take(p.kParts * n), 1, n); };
+    mark_full(a, m, row(), row(), unit);
     for (int64_t l = 0; l < kLane; ++l) {
-      const int64_t rank = rank_of(a, n, l, room);
-      if (rank < n) {
+      if (unit.at[l] == T(0)) {
         alone(p, first + min64(l, lanes - 1), l, record, room);
         continue;
       }
@@ -382,7 +419,7 @@ struct SmallLstsq : Finished {
           }
         }
       }
-      record[a.kParts * n * r * kLane + l] = T(rank);
+      record[a.kParts * n * r * kLane + l] = T(n);
     }
   }
 
@@ -400,17 +437,24 @@ struct SmallLstsq : Finished {
     return most;
   }
 
+  // Leaves `unit` where the rank is full, and 0 where it is not, or a number is none.
   template <class Side>
-  static int64_t rank_of(Side a, int64_t n, int64_t l, Room room) {
-    const Whole own = take_dense<Whole>(n, n, room);
-    for (int part = 0; part < Whole::kParts; ++part) {
-      for (int64_t i = 0; i < n; ++i) {
-        for (int64_t j = 0; j <= i; ++j) {
-          own.part(part)[i * own.ld + j] = a.part(part).place(j, i)[l];
-        }
-      }
+  static void mark_full(Side a, int64_t rows, Side x, Side y, LaneRow<T> unit) {
+    using V = Lanes<T>;
+    using N = typename Side::Number;
+    const V zero(T(0)), one(T(1)), none(rounding<T>() * T(rows));
+    const V first = sqrt(more_square(a.get(0, 0), zero));
+    auto full = (first > zero) & (first < one / zero);
+    ExtremeLanes<Side, true> most{x, first};
+    ExtremeLanes<Side, false> least{y, first};
+    x.set(0, 0, Real<N>::number(one));
+    y.set(0, 0, Real<N>::number(one));
+    for (int64_t i = 1; i < a.columns; ++i) {
+      most.grow(a, i);
+      least.grow(a, i);
+      full = full & (most.size * none <= least.size);
     }
-    return LeastSquares<Whole>{n, n, 0}.rank_of(own, room);
+    unit.set(0, select(full, unit.get(0), zero));
   }
 
   template <class Args>
