@@ -163,7 +163,7 @@ def _least_squares(parts: int) -> Workspace:
         return *_times(parts, *matrices), *turning, product
 
     def lanes(s: Sizes) -> Expr:
-        return s.m * s.n + s.m * s.r + (3 + 2 * parts) * s.n + 1
+        return s.m * (s.n + s.r + 1) + (3 + 2 * parts) * s.n + 1
 
     return Workspace(lanes, single, _nothing, falls_back=True)
 

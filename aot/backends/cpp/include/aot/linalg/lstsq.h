@@ -30,7 +30,7 @@ struct PivotedQr {
     M f, v, sums, row;  // a -= F^T V; V are rows of a
   };
 
-  T length_of_rest(int64_t i, int64_t from) const {
+  T square_of_rest(int64_t i, int64_t from) const {
     const auto row = a.line(i, from);
     return sqrt(abs(real_of(dot<true>(row, row, m - from))));
   }
@@ -40,7 +40,7 @@ struct PivotedQr {
                   take_dense<M>(1, n, room), take_dense<M>(1, n, room)};
     for (int64_t i = 0; i < n; ++i) {
       order[i] = i;
-      length[i] = before[i] = length_of_rest(i, 0);
+      length[i] = before[i] = square_of_rest(i, 0);
     }
     const int64_t all = min64(m, n);
     for (int64_t k = 0; k < all;) {
@@ -54,7 +54,7 @@ struct PivotedQr {
                          a.from(k, next), a.from(next, next), room);
       }
       for (int64_t i = next; i < n; ++i) {
-        if (before[i] < T(0)) length[i] = before[i] = length_of_rest(i, min64(next, m));
+        if (before[i] < T(0)) length[i] = before[i] = square_of_rest(i, min64(next, m));
       }
       k = next;
     }
@@ -278,19 +278,19 @@ struct PivotedLanes {
   using V = Lanes<T>;
   M a, c;
   int64_t m;
-  LaneRow<T> order, length, before;  // `length` as in PivotedQr
+  LaneRow<T> order, length, before;  // squares of what they are in PivotedQr
 
-  V length_of_rest(int64_t j, int64_t from) const {
+  V square_of_rest(int64_t j, int64_t from) const {
     V sum(T(0));
     for (int64_t i = from; i < m; ++i) sum = more_square(a.get(i, j), sum);
-    return sqrt(sum);
+    return sum;
   }
 
   void reduce() const {
     const int64_t n = a.columns;
     for (int64_t j = 0; j < n; ++j) {
       order.set(j, V(T(j)));
-      length.set(j, length_of_rest(j, 0));
+      length.set(j, square_of_rest(j, 0));
       before.set(j, length.get(j));
     }
     for (int64_t k = 0; k < n; ++k) {
@@ -332,15 +332,12 @@ struct PivotedLanes {
 
   // Column j without the number that went to R in row k.
   void shorten(int64_t k, int64_t j) const {
-    const V one(T(1)), zero(T(0)), now = length.get(j), first = before.get(j);
-    const auto some = now > zero;
-    const auto own = a.get(k, j);
-    const V square = more_square(own / select(some, now, one), zero);
-    const V left = maximum(zero, one - square), ratio = now / select(some, first, one);
-    const auto lost = some & ~(left * ratio * ratio > V(sqrt(rounding<T>())));
-    length.set(j, now * sqrt(left));
+    const V zero(T(0)), now = length.get(j);
+    const V left = maximum(zero, now - more_square(a.get(k, j), zero));
+    const auto lost = (now > zero) & ~(left > before.get(j) * V(sqrt(rounding<T>())));
+    length.set(j, left);
     if (!any(lost)) return;
-    length.set(j, length_of_rest(j, k + 1));
+    length.set(j, square_of_rest(j, k + 1));
     before.set(j, length.get(j));
   }
 };
@@ -395,10 +392,14 @@ struct SmallLstsq : Finished {
       return;
     }
     const auto take = [&](int64_t count) { return room.take<T>(count * kLane); };
-    const auto a = p.side(take(p.kParts * m * n), m, n), c = p.side(take(p.kParts * m * r), m, r);
+    // A's rows and B's in one, of an odd number of vectors: those of a column would otherwise be
+    // in few of the cache's sets where their number is a power of two.
+    const int64_t wide = (n + r) | 1;
+    const auto both = p.side(take(p.kParts * m * wide), m, wide);
+    const auto a = both.beside(0, n), c = both.beside(n, r);
     const LaneRow<T> order{take(n)}, length{take(n)}, before{take(n)}, unit{take(1)};
-    gather_lanes(p.operand_a(first), p.batches_a(), lanes, m, n, a);
-    gather_lanes(p.operand_b(first), p.batches_b(), lanes, m, r, c);
+    gather_rows(p.operand_a(first), p.batches_a(), lanes, m, a);
+    gather_rows(p.operand_b(first), p.batches_b(), lanes, m, c);
     // Numbers of A as parts of the greatest, whose squares are numbers.
     unit.set(0, in_parts(a, m));
     PivotedLanes<typename Args::Side>{a, c, m, order, length, before}.reduce();
@@ -430,9 +431,11 @@ struct SmallLstsq : Finished {
     for (int64_t i = 0; i < rows; ++i) {
       for (int64_t j = 0; j < a.columns; ++j) most = maximum(most, greatest_size(a.get(i, j)));
     }
-    most = select(most == Lanes<T>(T(0)), Lanes<T>(T(1)), most);
+    const Lanes<T> zero(T(0)), one(T(1)), least(least_divisor<T>());
+    most = select(most == zero, one, maximum(most, least));
+    const Lanes<T> over = one / most;
     for (int64_t i = 0; i < rows; ++i) {
-      for (int64_t j = 0; j < a.columns; ++j) a.set(i, j, a.get(i, j) / most);
+      for (int64_t j = 0; j < a.columns; ++j) a.set(i, j, scaled(over, a.get(i, j)));
     }
     return most;
   }
