@@ -61,6 +61,12 @@ _EIG_ALONE = 75
 _VECTORS = 32
 """Numbers for each row of a matrix, at most, beside matrices: diagonals, taus, orders of rows."""
 
+_FEW_SIDES = 4
+"""Right-hand sides of triangular systems that are solved where T lies; kFew in triangular.h."""
+
+_PAGE = 4096
+"""Bytes of the largest triangles that are read in the order in which they are used."""
+
 _UNIT_FLOPS = 1 << 16
 """That are worth a thread."""
 
@@ -113,6 +119,10 @@ _STACKED = "stacked"
 
 def _nothing(s: Sizes) -> Expr:
     return integer(0)
+
+
+def _matrix(s: Sizes) -> Expr:
+    return s.m * s.n
 
 
 def _single(matrices: Callable[[Sizes], MatrixSizes]) -> Workspace:
@@ -369,6 +379,9 @@ def _factors(s: Sizes) -> Expr:
 _SYSTEM = Workspace(
     lambda s: _factors(s) + s.m * s.r, lambda s: ((s.m, s.n), (s.m, s.r)), lambda s: s.m + s.n
 )
+_EIGH_HEADER, _SVD_HEADER = "aot/linalg/eigh.h", "aot/linalg/svd.h"
+_EIGENVALUES = Workspace(_square_and_rows, _tridiagonal(1), _nothing)
+_SINGULAR_VALUES = Workspace(_columns_and_rows, _bidiagonal(1), _nothing)
 _SQUARE = Workspace(_factors, lambda s: ((s.m, s.n), (s.m, s.n)), lambda s: s.m + s.n)
 ROUTINE_KERNELS: Mapping[tuple[str, str], RoutineKernel] = {
     **_of_both(
@@ -379,42 +392,23 @@ ROUTINE_KERNELS: Mapping[tuple[str, str], RoutineKernel] = {
     **_of_both("solve", "Solve", "lu", _SYSTEM, "solution"),
     **_of_both("inverse", "Inverse", "lu", _SQUARE),
     **_of_both(
-        "triangular",
-        "SolveTriangular",
-        "lu",
-        Workspace(lambda s: s.m * s.n, lambda s: ((s.m, s.r),), _nothing),
+        "triangular", "SolveTriangular", "lu", Workspace(_matrix, lambda s: ((s.m, s.r),), _nothing)
     ),
     ("linalg", "order"): RoutineKernel(
         "Order", "aot/linalg/lu.h", Workspace(_nothing, lambda s: (), _nothing)
     ),
-    ("linalg", "qr"): RoutineKernel(
-        "Qr",
-        "aot/linalg/qr.h",
-        Workspace(_nothing, _qr(1), _nothing),
-    ),
+    ("linalg", "qr"): RoutineKernel("Qr", "aot/linalg/qr.h", Workspace(_nothing, _qr(1), _nothing)),
     ("linalg", "reflections"): RoutineKernel(
-        "Reflections",
-        "aot/linalg/qr.h",
-        Workspace(lambda s: s.m * s.n, _reflecting(1), _nothing),
+        "Reflections", "aot/linalg/qr.h", Workspace(_matrix, _reflecting(1), _nothing)
     ),
     ("linalg", "eigh"): RoutineKernel(
-        "Eigh", "aot/linalg/eigh.h", Workspace(_square_and_rows, _symmetric(1), _nothing)
+        "Eigh", _EIGH_HEADER, Workspace(_square_and_rows, _symmetric(1), _nothing)
     ),
-    ("linalg", "eigvalsh"): RoutineKernel(
-        "Eigh",
-        "aot/linalg/eigh.h",
-        Workspace(_square_and_rows, _tridiagonal(1), _nothing),
-        ("values",),
-    ),
+    ("linalg", "eigvalsh"): RoutineKernel("Eigh", _EIGH_HEADER, _EIGENVALUES, ("values",)),
     ("linalg", "svd"): RoutineKernel(
-        "Svd", "aot/linalg/svd.h", Workspace(_columns, _singular(1), _nothing)
+        "Svd", _SVD_HEADER, Workspace(_columns, _singular(1), _nothing)
     ),
-    ("linalg", "svdvals"): RoutineKernel(
-        "Svd",
-        "aot/linalg/svd.h",
-        Workspace(_columns_and_rows, _bidiagonal(1), _nothing),
-        ("values",),
-    ),
+    ("linalg", "svdvals"): RoutineKernel("Svd", _SVD_HEADER, _SINGULAR_VALUES, ("values",)),
     **_STACKED_ROUTINES,
     **_GENERAL,
 }
@@ -445,7 +439,7 @@ class _Call:
     def routine(self) -> RoutineKernel:
         """What is called."""
         own = ROUTINE_KERNELS[self.call.routine.library.name, self.call.routine.name]
-        return alone_if_few(self.call, own)
+        return alone_if_few(self.call, own, self.dtype)
 
     @property
     def group(self) -> int:
@@ -505,12 +499,20 @@ class _Call:
         return "\n".join(["namespace {", *lines, "}", ""])
 
 
-def alone_if_few(call: LibraryCall, own: RoutineKernel) -> RoutineKernel:
-    """Triangular systems of few right-hand sides alone: T is read where it lies then."""
-    few = is_int(call.sizes.r) and int(call.sizes.r) <= 4 and is_int(call.sizes.n) and int(call.sizes.n)>=8
-    if own.name != "SolveTriangular" or not few:
+def alone_if_few(call: LibraryCall, own: RoutineKernel, dtype: DType) -> RoutineKernel:
+    """A routine; of triangular systems of few right-hand sides one that solves each alone.
+
+    Each number of a triangle is used once for each: turning matrices side by side takes longer.
+    What does not stay in a cache waits for memory either way, and comes in its order side by side.
+    """
+    n, r = call.sizes.n, call.sizes.r
+    if own.name != "SolveTriangular" or dtype != FLOAT64 or not (is_int(n) and is_int(r)):
         return own
-    return replace(own, workspace=replace(own.workspace, lanes=None), options=(*own.options, "alone"))
+    held = (2 if "complex" in own.options else 1) * int(n) ** 2 * dtype.itemsize
+    if int(r) > _FEW_SIDES or int(n) < 2 * _FEW_SIDES or held > _PAGE:
+        return own
+    alone = replace(own.workspace, lanes=None)
+    return replace(own, workspace=alone, options=(*own.options, "alone"))
 
 
 def emit_library(kernel: TemplateKernel, graph: KernelGraph) -> EmittedKernel:

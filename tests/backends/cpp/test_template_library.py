@@ -350,6 +350,7 @@ HEADERS = Path(aot.__file__).parent / "backends/cpp/include/aot/linalg"
         ("kWindow", "multishift", template_library._WINDOW),
         ("kAlone", "large_eig", template_library._EIG_ALONE),
         ("kExchanged", "lstsq", template_library._EXCHANGED),
+        ("kFew", "triangular", template_library._FEW_SIDES),
         ("kSquarings", "squared", SQUARINGS),
         ("kSquarings", "squared", _DOUBLINGS),
         ("kSmall", "lanes", template_library.SMALL),
