@@ -26,7 +26,9 @@ struct LaneMatrix {
   int64_t columns;
   int64_t stride = columns;
   AOT_INLINE LaneMatrix part(int) const { return *this; }
-  AOT_INLINE LaneMatrix below(int64_t i) const { return {place(i, 0), columns, stride}; }  // row i on
+  AOT_INLINE LaneMatrix below(int64_t i) const {
+    return {place(i, 0), columns, stride};
+  }  // row i on
   AOT_INLINE LaneMatrix beside(int64_t j, int64_t count) const {
     return {place(0, j), count, stride};
   }

@@ -352,7 +352,8 @@ struct ExtremeLanes {
   V size;
 
   void grow(M a, int64_t i) {
-    const V zero(typename M::Element(0)), one(typename M::Element(1)), half(typename M::Element(0.5));
+    const V zero(typename M::Element(0)), one(typename M::Element(1)),
+        half(typename M::Element(0.5));
     N p = Real<N>::number(zero);
     for (int64_t k = 0; k < i; ++k) p = more_product(conjugate(a.get(k, i)), x.get(0, k), p);
     const N q = conjugate(a.get(i, i));

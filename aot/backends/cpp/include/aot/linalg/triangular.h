@@ -52,7 +52,8 @@ AOT_INLINE void solve_few_rows(A t, int64_t n, M x, int64_t step) {
   V sum[R], over[R];
   AOT_UNROLL for (int r = 0; r < R; ++r) {
     sum[r] = x.template wide<W>(row(step + r), 0);
-    if constexpr (kInverse) over[r] = spread<W>(Real<N>::number(T(1)) / N(t.get(row(step + r), row(step + r))));
+    if constexpr (kInverse)
+      over[r] = spread<W>(Real<N>::number(T(1)) / N(t.get(row(step + r), row(step + r))));
   }
   for (int64_t k = 0; k < step; ++k) {
     const V known = x.template wide<W>(row(k), 0);
