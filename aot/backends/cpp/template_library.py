@@ -121,10 +121,6 @@ def _nothing(s: Sizes) -> Expr:
     return integer(0)
 
 
-def _matrix(s: Sizes) -> Expr:
-    return s.m * s.n
-
-
 def _single(matrices: Callable[[Sizes], MatrixSizes]) -> Workspace:
     """Of what is always computed alone."""
     return Workspace(None, matrices, _nothing)
@@ -392,14 +388,17 @@ ROUTINE_KERNELS: Mapping[tuple[str, str], RoutineKernel] = {
     **_of_both("solve", "Solve", "lu", _SYSTEM, "solution"),
     **_of_both("inverse", "Inverse", "lu", _SQUARE),
     **_of_both(
-        "triangular", "SolveTriangular", "lu", Workspace(_matrix, lambda s: ((s.m, s.r),), _nothing)
+        "triangular",
+        "SolveTriangular",
+        "lu",
+        Workspace(_columns, lambda s: ((s.m, s.r),), _nothing),
     ),
     ("linalg", "order"): RoutineKernel(
         "Order", "aot/linalg/lu.h", Workspace(_nothing, lambda s: (), _nothing)
     ),
     ("linalg", "qr"): RoutineKernel("Qr", "aot/linalg/qr.h", Workspace(_nothing, _qr(1), _nothing)),
     ("linalg", "reflections"): RoutineKernel(
-        "Reflections", "aot/linalg/qr.h", Workspace(_matrix, _reflecting(1), _nothing)
+        "Reflections", "aot/linalg/qr.h", Workspace(_columns, _reflecting(1), _nothing)
     ),
     ("linalg", "eigh"): RoutineKernel(
         "Eigh", _EIGH_HEADER, Workspace(_square_and_rows, _symmetric(1), _nothing)
