@@ -61,6 +61,12 @@ _EIG_ALONE = 75
 _VECTORS = 32
 """Numbers for each row of a matrix, at most, beside matrices: diagonals, taus, orders of rows."""
 
+_FEW_SIDES = 4
+"""Right-hand sides of triangular systems that are solved where T lies; kFew in triangular.h."""
+
+_PAGE = 4096
+"""Bytes of the largest triangles that are read in the order in which they are used."""
+
 _UNIT_FLOPS = 1 << 16
 """That are worth a thread."""
 
@@ -163,7 +169,7 @@ def _least_squares(parts: int) -> Workspace:
         return *_times(parts, *matrices), *turning, product
 
     def lanes(s: Sizes) -> Expr:
-        return s.m * s.n + s.m * s.r + 3 * s.n + 1
+        return s.m * (s.n + s.r + 1) + (3 + 2 * parts) * s.n + 1
 
     return Workspace(lanes, single, _nothing, falls_back=True)
 
@@ -369,6 +375,9 @@ def _factors(s: Sizes) -> Expr:
 _SYSTEM = Workspace(
     lambda s: _factors(s) + s.m * s.r, lambda s: ((s.m, s.n), (s.m, s.r)), lambda s: s.m + s.n
 )
+_EIGH_HEADER, _SVD_HEADER = "aot/linalg/eigh.h", "aot/linalg/svd.h"
+_EIGENVALUES = Workspace(_square_and_rows, _tridiagonal(1), _nothing)
+_SINGULAR_VALUES = Workspace(_columns_and_rows, _bidiagonal(1), _nothing)
 _SQUARE = Workspace(_factors, lambda s: ((s.m, s.n), (s.m, s.n)), lambda s: s.m + s.n)
 ROUTINE_KERNELS: Mapping[tuple[str, str], RoutineKernel] = {
     **_of_both(
@@ -382,39 +391,23 @@ ROUTINE_KERNELS: Mapping[tuple[str, str], RoutineKernel] = {
         "triangular",
         "SolveTriangular",
         "lu",
-        Workspace(lambda s: s.m * s.n, lambda s: ((s.m, s.r),), _nothing),
+        Workspace(_columns, lambda s: ((s.m, s.r),), _nothing),
     ),
     ("linalg", "order"): RoutineKernel(
         "Order", "aot/linalg/lu.h", Workspace(_nothing, lambda s: (), _nothing)
     ),
-    ("linalg", "qr"): RoutineKernel(
-        "Qr",
-        "aot/linalg/qr.h",
-        Workspace(_nothing, _qr(1), _nothing),
-    ),
+    ("linalg", "qr"): RoutineKernel("Qr", "aot/linalg/qr.h", Workspace(_nothing, _qr(1), _nothing)),
     ("linalg", "reflections"): RoutineKernel(
-        "Reflections",
-        "aot/linalg/qr.h",
-        Workspace(lambda s: s.m * s.n, _reflecting(1), _nothing),
+        "Reflections", "aot/linalg/qr.h", Workspace(_columns, _reflecting(1), _nothing)
     ),
     ("linalg", "eigh"): RoutineKernel(
-        "Eigh", "aot/linalg/eigh.h", Workspace(_square_and_rows, _symmetric(1), _nothing)
+        "Eigh", _EIGH_HEADER, Workspace(_square_and_rows, _symmetric(1), _nothing)
     ),
-    ("linalg", "eigvalsh"): RoutineKernel(
-        "Eigh",
-        "aot/linalg/eigh.h",
-        Workspace(_square_and_rows, _tridiagonal(1), _nothing),
-        ("values",),
-    ),
+    ("linalg", "eigvalsh"): RoutineKernel("Eigh", _EIGH_HEADER, _EIGENVALUES, ("values",)),
     ("linalg", "svd"): RoutineKernel(
-        "Svd", "aot/linalg/svd.h", Workspace(_columns, _singular(1), _nothing)
+        "Svd", _SVD_HEADER, Workspace(_columns, _singular(1), _nothing)
     ),
-    ("linalg", "svdvals"): RoutineKernel(
-        "Svd",
-        "aot/linalg/svd.h",
-        Workspace(_columns_and_rows, _bidiagonal(1), _nothing),
-        ("values",),
-    ),
+    ("linalg", "svdvals"): RoutineKernel("Svd", _SVD_HEADER, _SINGULAR_VALUES, ("values",)),
     **_STACKED_ROUTINES,
     **_GENERAL,
 }
@@ -444,7 +437,8 @@ class _Call:
     @property
     def routine(self) -> RoutineKernel:
         """What is called."""
-        return ROUTINE_KERNELS[self.call.routine.library.name, self.call.routine.name]
+        own = ROUTINE_KERNELS[self.call.routine.library.name, self.call.routine.name]
+        return alone_if_few(self.call, own, self.dtype)
 
     @property
     def group(self) -> int:
@@ -502,6 +496,22 @@ class _Call:
             "};",
         ]
         return "\n".join(["namespace {", *lines, "}", ""])
+
+
+def alone_if_few(call: LibraryCall, own: RoutineKernel, dtype: DType) -> RoutineKernel:
+    """A routine; of triangular systems of few right-hand sides one that solves each alone.
+
+    Each number of a triangle is used once for each: turning matrices side by side takes longer.
+    What does not stay in a cache waits for memory either way, and comes in its order side by side.
+    """
+    n, r = call.sizes.n, call.sizes.r
+    if own.name != "SolveTriangular" or dtype != FLOAT64 or not (is_int(n) and is_int(r)):
+        return own
+    held = (2 if "complex" in own.options else 1) * int(n) ** 2 * dtype.itemsize
+    if int(r) > _FEW_SIDES or int(n) < 2 * _FEW_SIDES or held > _PAGE:
+        return own
+    alone = replace(own.workspace, lanes=None)
+    return replace(own, workspace=alone, options=(*own.options, "alone"))
 
 
 def emit_library(kernel: TemplateKernel, graph: KernelGraph) -> EmittedKernel:

@@ -39,7 +39,7 @@ Lane = str | int
 ColumnStep = Callable[["Columns", Lane, list[str], list[str]], None]
 """See `Columns.walk`."""
 
-_SIZE_OF_PIVOT = "complex_size(pivot_re, pivot_im)"
+_SIZE_OF_KEPT = "size = tl.abs(kept)"
 
 HEAD = "args, load_a, load_a_im, load_b, load_b_im, finish, program, right, record"
 
@@ -78,13 +78,12 @@ class Columns:
         matrices: Of a program.
         lanes: Of a matrix in a tile, as `words` the tensors of those lanes.
         right: Columns of right-hand sides at once.
-        kind: The text of the type that is computed in.
-        stored: The text of the elements' type.
+        kind: The text of the elements' type.
         parts: Of a number: 2 of complex ones.
         options: Of the call.
         operands: By role.
         turned: Parts of a record, by number, of which neighbours in memory are those of a column.
-        rounding: Of the type that is computed in: its greatest relative error twice.
+        rounding: Of the elements' type: its greatest relative error twice.
     """
 
     line: Callable[[str], None]
@@ -95,7 +94,6 @@ class Columns:
     words: int
     right: int
     kind: str
-    stored: str
     parts: int
     options: frozenset[str]
     operands: dict[str, MatrixOperand]
@@ -351,26 +349,26 @@ class Columns:
 
     def determinant(self) -> None:
         """The determinant, its direction, and the logarithm of its size."""
-        line, z = self.line, self.numbers
-        for name in ("det", "sign"):
+        z = self.numbers
+        for name in ("det", "kept"):
             z.let(name, z.real(f"tl.full({self.shape}, 1.0, {self.kind})"))
-        line(f"logs = tl.zeros({self.shape}, {self.kind})")
 
         def after(c: Columns, k: Lane) -> None:
-            line, z = c.line, c.numbers
-            line(f"flip = tl.where(first == {k}, 1.0, -1.0).to({self.kind})")
-            line("size = " + (_SIZE_OF_PIVOT if self.parts == 2 else "tl.abs(pivot)"))
-            z.let(
-                "turn",
-                z.times_real(z.over_real(z.named("pivot"), "tl.where(size == 0, 1, size)"), "flip"),
-            )
-            z.let("whole", z.times_real(z.named("pivot"), "flip"))
-            z.let("det", z.product(z.named("det"), z.named("whole")))
-            z.let("sign", z.product(z.named("sign"), z.named("turn")))
-            line("logs += tl.log(size)")
+            z = c.numbers
+            c.line(f"flip = tl.where(first == {k}, 1.0, -1.0).to({self.kind})")
+            whole = z.let("whole", z.times_real(z.named("pivot"), "flip"))
+            z.let("det", z.product(z.named("det"), whole))
+            z.let("kept", z.where(f"i == {k}", whole, z.named("kept")))
 
         self.factor(after)
-        for k, value in enumerate((*z.named("det"), *z.named("sign"), "logs")):
+        kept = z.named("kept")
+        self.line(f"size = complex_size({', '.join(kept)})" if self.parts == 2 else _SIZE_OF_KEPT)
+        sign = z.let("sign", z.over_real(kept, "tl.where(size == 0, 1, size)"))
+        for bit in range(self.lanes.bit_length() - 1):
+            other = z.let("other", z.from_lane(sign, f"(i ^ {1 << bit})"))
+            sign = z.let("sign", z.product(sign, other))
+        self.line("logs = lanes_sum(tl.log(size))")
+        for k, value in enumerate((*z.named("det"), *sign, "logs")):
             self.keep_lanes(f"tl.gather({value}, i, 1)", 1, k, k)
 
     # ---- right-hand sides ----

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+CHAINS = 4
+"""In which a sum of many terms is found: a chain of all waits for each."""
+
 LaneNumber = tuple[str, ...]
 """The texts of a number's parts: one, or the real and the imaginary one. Products read names."""
 
@@ -111,8 +114,35 @@ class LaneNumbers:
         """Whether a is 0."""
         return " & ".join(f"({part} == 0)" for part in a)
 
-    def sum(self, name: str, terms: Sequence[tuple[LaneNumber, LaneNumber]]) -> LaneNumber:
-        """Sets a number to the sum of products, in their order."""
+    def sum(
+        self, name: str, terms: Sequence[tuple[LaneNumber, LaneNumber]], *, unit: bool = False
+    ) -> LaneNumber:
+        """Sets a number to the sum of products, in some chains: each waits for its own terms alone.
+
+        `unit`: of the first product the first factor alone, as the other one is 1.
+        """
+        count = min(CHAINS, len(terms))
         for k, (a, b) in enumerate(terms):
-            self.let(name, self.plus(self.named(name), a, b) if k else self.product(a, b))
-        return self.named(name)
+            chain = f"{name}{k % count}"
+            first = a if unit and k == 0 else self.product(a, b)
+            self.let(chain, first if k < count else self.plus(self.named(chain), a, b))
+        chains = [self.named(f"{name}{k}") for k in range(count)]
+        return self.let(name, tuple(" + ".join(parts) for parts in zip(*chains, strict=True)))
+
+    def total(self, name: str, terms: Sequence[str]) -> str:
+        """The text of a sum of real terms, in some chains."""
+        return self._folded(name, terms, "{0} + {1}")
+
+    def most(self, name: str, terms: Sequence[str]) -> str:
+        """The text of the greatest of real terms, in some chains; NaN where one is."""
+        return self._folded(name, terms, "larger({0}, {1})")
+
+    def _folded(self, name: str, terms: Sequence[str], how: str) -> str:
+        chains = [f"{name}{k}" for k in range(min(CHAINS, len(terms)))]
+        for k, term in enumerate(terms):
+            chain = chains[k % len(chains)]
+            self.line(f"{chain} = {term if k < len(chains) else how.format(chain, term)}")
+        folded = chains[0]
+        for chain in chains[1:]:
+            folded = how.format(folded, chain)
+        return folded

@@ -13,60 +13,77 @@ WRITTEN = 8
 """Tensors of the largest matrices whose steps are written out: they are long."""
 
 
-def _reflector(c: Columns, names: list[str], live: list[str], lane: Lane) -> None:
-    """Sets h0, h1, ...: the vector, behind its 1; beta, tau and `turns`, for all lanes."""
-    z, line, count = c.numbers, c.line, len(names)
+def _take_vector(c: Columns, names: list[str], live: list[str], lane: Lane) -> None:
+    """Sets h0, h1, ... to what a lane has."""
+    z = c.numbers
     for q, (name, alive) in enumerate(zip(names, live, strict=True)):
         value = z.from_lane(z.named(name), lane)
         z.let(f"h{q}", z.masked(alive, value) if alive else value)
+
+
+def _scale_vector(c: Columns, count: int) -> None:
+    """Makes it the vector behind its 1: of its length `norm`, and where it `turns`."""
+    z = c.numbers
+    over = begin_reflection(c, z.named("h0"))
+    for q in range(1, count):
+        z.let(f"h{q}", z.product(z.named(f"h{q}"), over))
+
+
+def _reflector(c: Columns, names: list[str], live: list[str], lane: Lane) -> None:
+    """Sets h0, h1, ...: the vector, behind its 1; beta, tau and `turns`, for all lanes."""
+    z, line, count = c.numbers, c.line, len(names)
+    _take_vector(c, names, live, lane)
     first = z.named("h0")
     line(f"most = {z.rough(first)}")
-    line(f"rest = tl.abs({first[1]})" if c.parts == 2 else "rest = most * 0")
-    for q in range(1, count):
-        line(f"rest = larger(rest, {z.rough(z.named(f'h{q}'))})")
+    behind = [f"tl.abs({part})" for part in first[1:]]
+    behind += [z.rough(z.named(f"h{q}")) for q in range(1, count)]
+    line(f"rest = {z.most('rest', behind or ['most * 0'])}")
     line("turns = rest != 0")
     line("most = larger(most, rest)")
     line("power, back = powers_near(most)")
-    for q in range(count):
-        part = z.let("part", z.times_real(z.named(f"h{q}"), "back"))
-        line(f"norm = {'norm + ' if q else ''}{z.square(part)}")
-    line("norm = exact_root(norm) * power")
+    parts = [z.let(f"part{q}", z.times_real(z.named(f"h{q}"), "back")) for q in range(count)]
+    line(f"norm = exact_root({z.total('norm', [z.square(part) for part in parts])}) * power")
+    _scale_vector(c, count)
+
+
+def begin_reflection(c: Columns, first: LaneNumber) -> LaneNumber:
+    """Sets beta, tau and `over`, by which a vector is multiplied so that its first is 1.
+
+    Of its `first` element, its length `norm`, and where it `turns` at all.
+    """
+    z, line = c.numbers, c.line
     line(f"beta = tl.where({first[0]} < 0, norm, -norm)")
     line("safe = tl.where(turns, beta, 1)")
     less = (f"(beta - {first[0]})", *(f"(-{part})" for part in first[1:]))
     z.let("tau", z.masked("turns", z.over_real(less, "safe")))
-    scale = z.let("scale", z.where("turns", (f"({first[0]} - beta)", *first[1:]), z.real("1.0")))
-    scale = z.over("scale", z.real(f"tl.full({c.shape}, 1.0, {c.kind})"), scale)
-    for q in range(1, count):
-        z.let(f"h{q}", z.product(z.named(f"h{q}"), scale))
+    apart = z.let("over", z.where("turns", (f"({first[0]} - beta)", *first[1:]), z.real("1.0")))
+    return z.over("over", z.real(f"tl.full({c.shape}, 1.0, {c.kind})"), apart)
 
 
-def _along(c: Columns, names: list[str]) -> LaneNumber:
+def along(c: Columns, names: list[str]) -> LaneNumber:
     """Sets `along` to the product of the vector's adjoint and each lane's column."""
     z = c.numbers
-    z.let("along", z.named(names[0]))
-    for q in range(1, len(names)):
-        h = z.conjugate(z.named(f"h{q}"))
-        z.let("along", z.plus(z.named("along"), h, z.named(names[q])))
-    return z.named("along")
+    terms = [(z.named(name), z.conjugate(z.named(f"h{q}"))) for q, name in enumerate(names)]
+    return z.sum("along", terms, unit=True)
 
 
-def _reflect(c: Columns, names: list[str], by: LaneNumber) -> None:
-    """Takes the vector times `by` from each lane's column."""
+def reflect(c: Columns, names: list[str], by: LaneNumber, *, conjugate: bool = False) -> None:
+    """Takes the vector, or its `conjugate`, times `by` from each lane's column."""
     z = c.numbers
     own = z.named(names[0])
     z.let(names[0], tuple(f"{x} - {y}" for x, y in zip(own, by, strict=True)))
     for q in range(1, len(names)):
-        z.let(names[q], z.minus(z.named(names[q]), z.named(f"h{q}"), by))
+        h = z.named(f"h{q}")
+        z.let(names[q], z.minus(z.named(names[q]), z.conjugate(h) if conjugate else h, by))
 
 
 def _reflect_columns(c: Columns, k: Lane, names: list[str], live: list[str]) -> None:
     """A step of `qr`."""
     z, line = c.numbers, c.line
     _reflector(c, names, live, k)
-    by = z.let("by", z.product(z.conjugate(z.named("tau")), _along(c, names)))
+    by = z.let("by", z.product(z.conjugate(z.named("tau")), along(c, names)))
     by = z.let("by", z.masked(f"(i > {k}) & turns", by))
-    _reflect(c, names, by)
+    reflect(c, names, by)
     line(f"here = (i == {k}) & turns")
     z.let(names[0], z.where("here", z.real("beta"), z.named(names[0])))
     for q in range(1, len(names)):
@@ -115,9 +132,8 @@ def reflections(c: Columns) -> None:
             z.let(f"h{j - k}", z.from_lane(z.named(f"a{j}"), k))
         tau = z.let("tau", z.from_lane(z.named(f"a{m}"), k))
         names = [f"x{j}" for j in range(k, m)]
-        along = _along(inner, names)
-        by = z.let("by", z.product(z.conjugate(tau) if back else tau, along))
-        _reflect(inner, names, by)
+        by = z.let("by", z.product(z.conjugate(tau) if back else tau, along(inner, names)))
+        reflect(inner, names, by)
     _keep_across(inner, "x", "right", "start")
 
 
@@ -138,9 +154,12 @@ def lstsq(c: Columns) -> None:
     line(f"rank = tl.zeros({c.shape}, tl.int32)")
     line(f"largest = tl.zeros({c.shape}, {c.kind})")
     line(f"pivots = tl.full({c.shape}, 1.0, {c.kind})")
+    back = _scale_down(c)
     c.walk("ax", m, n, _reduce_longest, WRITTEN)
     _substitute_back(c)
     _least_norm(c)
+    for k in range(n):
+        c.numbers.let(f"x{k}", c.numbers.times_real(c.numbers.named(f"x{k}"), back))
     line(f"row = tl.reshape(tl.gather(chosen_at, i, 1), [{c.matrices}, 1, {c.lanes}])")
     line(f"column = tl.arange(0, {c.lanes})[None, :, None]")
     for side in range(c.parts):
@@ -153,31 +172,41 @@ def lstsq(c: Columns) -> None:
     line(f"keep_info(args, finish, m, {c.parts * n} * right, record, rank, {c.kind}, {c.parts})")
 
 
+def _scale_down(c: Columns) -> str:
+    """Multiplies a by a power of two near 1 / its greatest element: squares have room then."""
+    z = c.numbers
+    rows = [z.named(f"a{k}") for k in range(c.rows)]
+    c.line(f"most = {z.most('most', [z.rough(x) for x in rows])}")
+    c.line("power, back = powers_near(lanes_most(most))")
+    for k, x in enumerate(rows):
+        z.let(f"a{k}", z.times_real(x, "back"))
+    return "back"
+
+
 def _reduce_longest(c: Columns, k: Lane, names: list[str], live: list[str]) -> None:
-    """A step of `lstsq`: the chosen lane's column becomes one of R."""
+    """A step of `lstsq`: the chosen lane's column becomes one of R.
+
+    It is reflected even where it is nothing but its first element: nobody sees these signs.
+    """
     z, line = c.numbers, c.line
-    line("most = tl.zeros(i.shape, " + f"{c.kind})")
-    for name, alive in zip(names, live, strict=True):
-        size = z.rough(z.named(name))
-        line(f"most = larger(most, {f'tl.where({alive}, {size}, 0)' if alive else size})")
-    line(
-        "power, back = powers_near(lanes_most(tl.where(order == i * 0 + " + f"{c.lanes}, most, 0)))"
-    )
-    line("length = most * 0")
-    for name, alive in zip(names, live, strict=True):
-        part = z.let("part", z.times_real(z.named(name), "back"))
-        square = z.square(part)
-        line(f"length += {f'tl.where({alive}, {square}, 0)' if alive else square}")
+    squares = [
+        f"tl.where({alive}, {z.square(z.named(name))}, 0)" if alive else z.square(z.named(name))
+        for name, alive in zip(names, live, strict=True)
+    ]
+    line(f"length = {z.total('length', squares)}")
     line("length = tl.where(length == length, length, float('inf'))")
     line(f"length = tl.where((order == {c.lanes}) & (i < {c.columns}), length, -1.0)")
     line("chosen = greatest(length, i)")
     line(f"order = tl.where(i == chosen, {k}, order)")
     line(f"chosen_at = tl.where(i == {k}, chosen, chosen_at)")
-    _reflector(c, names, live, "chosen")
-    line(f"beta = tl.where(turns, beta, {z.named('h0')[0]})")
+    _take_vector(c, names, live, "chosen")
+    line("norm = exact_root(tl.gather(length, chosen, 1))")
+    line("turns = norm != 0")
+    _scale_vector(c, len(names))
+    line("beta = tl.where(turns, beta, 0)")
     for side in (names, of_letter("x", names)):
-        by = z.let("by", z.product(z.conjugate(z.named("tau")), _along(c, side)))
-        _reflect(c, side, by)
+        by = z.let("by", z.product(z.conjugate(z.named("tau")), along(c, side)))
+        reflect(c, side, by)
     line(f"largest = tl.where({k} == 0, tl.abs(beta), largest)")
     least = c.rounding * max(c.rows, c.columns)
     line(f"counts = (rank == {k}) & (tl.abs(beta) > {least} * largest)")
@@ -218,15 +247,12 @@ def _least_norm(c: Columns) -> None:
         own = z.named(f"a{j}")
         line(f"{own[0]} = tl.where(loose & (order == {j}) & (k == first), -1.0, {own[0]})")
     for j in range(n):
-        h = z.let(f"h{j}", z.from_lane(z.named(f"a{j}"), "lane"))
-        line(f"norm = {'norm + ' if j else ''}{z.square(h)}")
+        z.let(f"h{j}", z.from_lane(z.named(f"a{j}"), "lane"))
+    line(f"norm = {z.total('norm', [z.square(z.named(f'h{j}')) for j in range(n)])}")
     line("norm = tl.where(norm == 0, 1, norm)")
     for letter, which in (("x", "counts"), ("a", "counts & (order > k)")):
-        for j in range(n):
-            h = z.conjugate(z.named(f"h{j}"))
-            own = z.named(f"{letter}{j}")
-            z.let("along", z.plus(z.named("along"), h, own) if j else z.product(h, own))
-        z.let("along", z.over_real(z.masked(which, z.named("along")), "norm"))
+        pairs = [(z.named(f"{letter}{j}"), z.conjugate(z.named(f"h{j}"))) for j in range(n)]
+        z.let("along", z.over_real(z.masked(which, z.sum("along", pairs)), "norm"))
         for j in range(n):
             own = z.named(f"{letter}{j}")
             z.let(f"{letter}{j}", z.minus(own, z.named(f"h{j}"), z.named("along")))

@@ -1,12 +1,10 @@
-"""Eigenvalues and singular values of small matrices: columns lie across lanes, and are turned.
+"""Singular values of small matrices: columns lie across lanes, and are turned.
 
 One-sided Jacobi: in round r of a sweep lanes i and i ^ r make a pair, whose columns are made
 orthogonal, so that all pairs of a round turn at once, and rounds 1 to lanes - 1 meet every pair.
 A column is in one lane, so that products of columns need nothing of other lanes but the partner's.
 (Brent and Luk, The solution of singular-value and symmetric eigenvalue problems on multiprocessor
-arrays, SIAM J. Sci. Stat. Comput. 1985.) Symmetric matrices are made positive definite by a shift,
-and it is their Cholesky factor whose columns turn: these become the eigenvectors, so that
-no rotation is kept. (Veselic and Hari, A note on a one-sided Jacobi algorithm, Numer. Math. 1989.)
+arrays, SIAM J. Sci. Stat. Comput. 1985.)
 """
 
 from __future__ import annotations
@@ -14,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from aot.backends.triton.matrix_columns import Columns, Lane
+from aot.backends.triton.matrix_columns import Columns
 from aot.backends.triton.matrix_numbers import LaneNumber
 
 SWEEPS = 40
@@ -32,7 +30,7 @@ def _rows(c: Columns, name: str) -> list[LaneNumber]:
     return [c.numbers.named(f"{name}{k}") for k in range(c.rows)]
 
 
-def _scale(c: Columns, which: str) -> None:
+def scale(c: Columns, which: str) -> None:
     """Loads columns w0, w1, ...; sizes of tiny and huge ones have squares then."""
     z, line = c.numbers, c.line
     c.load("a", "w", c.words, c.rows, which=which, across=True)
@@ -49,11 +47,21 @@ def _scale(c: Columns, which: str) -> None:
         z.let(f"w{k}", z.over_real(z.masked("finite != 0", x), "scale"))
 
 
+def keep_values(c: Columns, values: str, *, down: bool) -> None:
+    """Stores what each lane has, in order; sets `rank` and `wrong`."""
+    c.line(f"rank = lanes_before({values}, {c.columns}, {down})")
+    c.line("wrong = finite == 0")
+    c.line(f"shown = tl.where(wrong, float('nan'), {values} * scale)")
+    c.line(
+        f"keep_part(args, finish, m, rank[:, :, None], rank[:, :, None] < {c.columns}, record, "
+        f"shown[:, :, None].to({c.kind}), 0)"
+    )
+
+
 def _squares(c: Columns, name: str) -> None:
     """The square of each column's length."""
-    z, rows = c.numbers, _rows(c, "w")
-    for k, x in enumerate(rows):
-        c.line(f"{name} = {z.square(x)}" if k == 0 else f"{name} = {name} + {z.square(x)}")
+    z = c.numbers
+    c.line(f"{name} = {z.total(name, [z.square(x) for x in _rows(c, 'w')])}")
 
 
 def _rotate(c: Columns, vectors: bool) -> None:
@@ -109,92 +117,19 @@ def _turn(c: Columns, name: str, p: LaneNumber, s: LaneNumber) -> None:
     z.let(name, z.minus(rest, s, p))
 
 
-def eigh(c: Columns) -> None:
-    """Eigenvalues of Hermitian matrices' lower triangles, and vectors but for "values".
-
-    Of float32 computed in float64: the shift is some times the greatest eigenvalue, and every
-    rotation rounds the columns that become vectors; in float32 that is 10 times eager's error.
-    """
-    z, line, n = c.numbers, c.line, c.columns
-    _scale(c, "MIRRORED")
-    _shift(c)
-    _factor(c)
-    _rotate(c, vectors=False)
-    _squares(c, "own")
-    line("values = own - shift")
-    line(f"rank = lanes_before(values, {n}, False)")
-    line("wrong = finite == 0")
-    line("shown = tl.where(wrong, float('nan'), values * scale)")
-    line("row = rank[:, :, None]")
-    line(f"keep_part(args, finish, m, row, row < {n}, record, shown[:, :, None].to({c.stored}), 0)")
-    if "values" in c.options:
-        return
-    line("length = exact_root(own)")
-    line("length = tl.where(length == 0, 1, length)")
-    for k, x in enumerate(_rows(c, "w")):
-        value = z.over_real(x, "length")
-        z.let(f"w{k}", z.where("wrong", tuple("float('nan')" for _ in x), value))
-    line(f"column = tl.arange(0, {c.words})[None, None, :]")
-    for side in range(c.parts):
-        line(
-            f"keep_part(args, finish, m, {n + side * n * n} + column * {n} + row, "
-            f"(row < {n}) & (column < {n}), record, {c.tile('w', c.words, side)}.to({c.stored}), "
-            f"{1 + side}, {1 + side not in c.turned})"
-        )
-
-
-def _shift(c: Columns) -> None:
-    """Adds `shift` to the diagonal: by Gershgorin's bound, all eigenvalues are positive then."""
-    z, line, n = c.numbers, c.line, c.columns
-    line(f"shift = tl.zeros({c.shape}, {c.kind})")
-    for k, x in enumerate(_rows(c, "w")):
-        size = z.rough(x) if c.parts == 1 else f"complex_size({x[0]}, {x[1]})"
-        line(f"shift += tl.where(i == {k}, -{x[0]}, {size})")
-    line(f"shift = tl.maximum(lanes_most(tl.where(i < {n}, shift, 0)), 0) + {4 * n * c.rounding}")
-    for k, x in enumerate(_rows(c, "w")):
-        line(f"{x[0]} = {x[0]} + tl.where(i == {k}, shift, 0)")
-
-
-def _factor(c: Columns) -> None:
-    """Cholesky's factor, a column a lane; what rounding leaves of a pivot is no less than tiny."""
-    z, line, n = c.numbers, c.line, c.columns
-    line(f"inverse = tl.zeros({c.shape}, {c.kind})")
-    c.walk("w", n, n, _take_root)
-    for k in range(n):
-        line(f"below = tl.where(i <= {k}, inverse, 0)")
-        own = z.named(f"w{k}")
-        if c.parts == 2:
-            line(f"{own[1]} = tl.where(i == {k}, 0, {own[1]})")
-        z.let(f"w{k}", z.times_real(own, "below"))
-
-
-def _take_root(c: Columns, k: Lane, names: list[str], live: list[str]) -> None:
-    z, line, own = c.numbers, c.line, c.numbers.named(names[0])
-    line(f"pivot = tl.maximum({z.from_lane(own, k)[0]}, {c.rounding**2})")
-    line("root = exact_quotient(pivot * 0 + 1, exact_root(pivot))")
-    line(f"inverse = tl.where(i == {k}, root, inverse)")
-    factor = z.let("factor", z.over_real(z.masked(f"i > {k}", own), "pivot"))
-    for name, alive in zip(names[1:], live[1:], strict=True):
-        row = z.let("row", z.from_lane(z.named(name), k))
-        z.let(name, z.if_live(alive, z.minus(z.named(name), row, factor), z.named(name)))
-
-
 def svd(c: Columns) -> None:
     """Singular values of matrices, and U^T and V^H but for "values"."""
     z, line, (m, n) = c.numbers, c.line, (c.rows, c.columns)
     vectors = "values" not in c.options
-    _scale(c, "ALL")
+    scale(c, "ALL")
     if vectors:
         for k in range(n):
             z.let(f"v{k}", z.real(f"tl.where(i == {k}, 1.0, 0.0).to({c.kind})"))
     _rotate(c, vectors)
     _squares(c, "own")
     line("length = exact_root(own)")
-    line(f"rank = lanes_before(length, {n}, True)")
-    line("wrong = finite == 0")
-    line("shown = tl.where(wrong, float('nan'), length * scale)")
+    keep_values(c, "length", down=True)
     line("row = rank[:, :, None]")
-    line(f"keep_part(args, finish, m, row, row < {n}, record, shown[:, :, None].to({c.stored}), 0)")
     if not vectors:
         return
     line("longest = lanes_most(length)")

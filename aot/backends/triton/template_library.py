@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
-from aot.backends.triton import matrix_reflections, matrix_rotations
+from aot.backends.triton import matrix_reflections, matrix_rotations, matrix_spectra
 from aot.backends.triton.body import Body
 from aot.backends.triton.context import KernelContext, TileDim, Value, make_context
 from aot.backends.triton.dot import finish_tile
@@ -50,7 +50,6 @@ class SmallRoutine:
         with_right: Whether right-hand sides lie across the same lanes, all at once.
         multiplies: Whether tiles are multiplied, which have 16 rows at least.
         options: That it has in any case.
-        exact: Whether that by columns computes in float64, whatever the elements are.
     """
 
     function: str = ""
@@ -63,13 +62,12 @@ class SmallRoutine:
     with_right: bool = False
     multiplies: bool = False
     options: tuple[str, ...] = ()
-    exact: bool = False
 
 
 _VALUES = ("values",)
 _QR = SmallRoutine("small_qr", matrix_reflections.qr, across=True)
 _REFLECTIONS = SmallRoutine("small_reflections", matrix_reflections.reflections, 1, across=True)
-_EIGH = SmallRoutine("small_eigh", matrix_rotations.eigh, across=True, tiles=3, exact=True)
+_EIGH = SmallRoutine("small_eigh", matrix_spectra.eigh, across=True, tiles=3)
 _SVD = SmallRoutine("small_svd", matrix_rotations.svd, turned=True, across=True, tiles=3)
 
 _EXPONENTIAL = SmallRoutine("small_exponential", multiplies=True)
@@ -197,10 +195,7 @@ def matrix_tile(call: LibraryCall, dtype: DType, hints: Hints, gpu: Gpu) -> Matr
     if _by_columns(call, routine):
         return _column_tile(call, routine, hints)
     if routine.multiplies:
-        size = max(_MULTIPLIED, power_above(int(call.sizes.n)))
-        return MatrixTile(
-            4 if size == _MULTIPLIED else 1, size, size, 1, 4 if size == _MULTIPLIED else 8
-        )
+        return _product_tile(max(_MULTIPLIED, power_above(int(call.sizes.n))), routine, dtype)
     sizes = _matrix(call, routine)
     rows, columns = (power_above(max(1, s)) for s in (sizes[::-1] if routine.turned else sizes))
     right = min(_RIGHT, power_above(max(1, hints.value(call.sizes.r))))
@@ -212,6 +207,17 @@ def matrix_tile(call: LibraryCall, dtype: DType, hints: Hints, gpu: Gpu) -> Matr
     most = _TURNED_WORDS if routine.function in _ROTATING else _THREAD_WORDS
     warps = max(1, min(_WARPS, power_above(words) // (most * WARP)))
     return MatrixTile(several, rows, columns, right, warps)
+
+
+def _product_tile(size: int, routine: SmallRoutine, dtype: DType) -> MatrixTile:
+    """A tile of matrices that are multiplied.
+
+    Tensor cores take real ones in float64, and the layout of their results spreads warps over the
+    matrices of a program: of a single matrix each of several warps would find all of it.
+    """
+    if size == _MULTIPLIED:
+        return MatrixTile(4, size, size, 1, 4)
+    return MatrixTile(1, size, size, 1, 1 if dtype == FLOAT64 and routine.parts == 1 else 8)
 
 
 def _column_tile(call: LibraryCall, routine: SmallRoutine, hints: Hints) -> MatrixTile:
@@ -310,13 +316,12 @@ def _column_statements(
         tile.rows,
         tile.columns,
         tile.right,
-        value_type(FLOAT64 if routine.exact else dtype),
         value_type(dtype),
         routine.parts,
         frozenset((*routine.options, *call.options)),
         operands,
         _turned_parts(kernel, call, context),
-        _ROUNDING[FLOAT64 if routine.exact else dtype],
+        _ROUNDING[dtype],
     )
     own.begin()
     assert routine.by_columns is not None

@@ -16,12 +16,19 @@ from torch.export import Dim
 
 import aot
 from aot.backends.cpp import template_library
+from aot.backends.cpp.backend import CppBackend
 from aot.backends.cpp.template_library import ROUTINE_KERNELS
+from aot.frontend.capture import capture_module
 from aot.frontend.decompose import _DOUBLINGS
-from aot.ir.templates.library import Sizes
+from aot.frontend.ingest import ingest
+from aot.ir.dtypes import FLOAT32, FLOAT64
+from aot.ir.templates.library import LibraryCall, Sizes
 from aot.ir.templates.real_forms import SQUARINGS
+from aot.options import ALL_CPU
 from aot.symbolic import integer
 from tests.calls import Calls
+from tests.conformance.executors import scheduled
+from tests.launches import calls_of
 from tests.levels import LOWEST, OWN, target_of
 from tests.settings import seeded
 
@@ -350,6 +357,7 @@ HEADERS = Path(aot.__file__).parent / "backends/cpp/include/aot/linalg"
         ("kWindow", "multishift", template_library._WINDOW),
         ("kAlone", "large_eig", template_library._EIG_ALONE),
         ("kExchanged", "lstsq", template_library._EXCHANGED),
+        ("kFew", "triangular", template_library._FEW_SIDES),
         ("kSquarings", "squared", SQUARINGS),
         ("kSquarings", "squared", _DOUBLINGS),
         ("kSmall", "lanes", template_library.SMALL),
@@ -507,3 +515,34 @@ def test_systems_side_by_side_have_room_for_what_is_right_of_them(
     sizes = Sizes(*map(integer, (parts * n, n, r)))
     factors = parts * n * n + n + n + 1  # pivots, the order of the rows, info
     assert int(room(sizes)) >= factors + parts * n * r
+
+
+@pytest.mark.parametrize(
+    ("size", "columns", "dtype", "alone"),
+    [
+        (16, 4, torch.float64, True),
+        (16, 5, torch.float64, False),
+        (7, 4, torch.float64, False),
+        (24, 4, torch.float64, False),
+        (16, 4, torch.float32, False),
+        (16, 4, torch.complex128, True),
+        (17, 4, torch.complex128, False),
+    ],
+    ids=str,
+)
+def test_triangles_of_few_right_hand_sides_are_solved_where_they_lie(
+    size: int, columns: int, dtype: torch.dtype, alone: bool
+) -> None:
+    wide = torch.complex128 if dtype.is_complex else torch.float64
+    t = (torch.randn(9, size, size, dtype=wide) + 9 * torch.eye(size)).to(dtype)
+    b = torch.randn(9, size, columns, dtype=wide).to(dtype)
+
+    def function(t: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+        return linalg.solve_triangular(t, b, upper=False)
+
+    graph, _ = ingest(capture_module(Calls(function), (t, b)))
+    (call,) = calls_of(scheduled(graph, CppBackend().machine(ALL_CPU)))
+    assert isinstance(call, LibraryCall)
+    own = ROUTINE_KERNELS[call.routine.library.name, call.routine.name]
+    real = FLOAT32 if dtype == torch.float32 else FLOAT64
+    assert ("alone" in template_library.alone_if_few(call, own, real).options) == alone

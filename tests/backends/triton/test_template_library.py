@@ -127,6 +127,12 @@ def tile(count: int, size: int, function: Callable[..., Any]) -> Any:
     return [matrix_tile(call, d, hints_of(()), GPUS["sm_90"]) for d in (FLOAT32, FLOAT64)]
 
 
+def test_warps_do_not_find_the_same_products() -> None:
+    """In float64 several warps of a single matrix would."""
+    wide = [t.warps for t in (*tile(100, 20, linalg.matrix_exp), *tile(100, 9, linalg.matrix_exp))]
+    assert wide == [8, 1, 4, 4]
+
+
 def test_offsets_of_what_is_stored_have_64_bits() -> None:
     """Else threads exchange pointers: batches of 2 x 2 were written to wrong addresses."""
     source = emitted(captured(torch.linalg.svdvals, (torch.empty(10000, 2, 2),)))

@@ -133,6 +133,25 @@ def test_ranks_of_graded_columns_are_as_gelsy_estimates_them(tmp_path: Path) -> 
     assert np.abs(found - wanted).max() <= 1  # one column may be at the bound but for roundings
 
 
+@pytest.mark.parametrize("shape", [(5, 5), (60, 40), (21, 4, 4)], ids=str)
+def test_columns_at_right_angles_of_one_length_are_a_full_rank(
+    tmp_path: Path, shape: tuple[int, ...]
+) -> None:
+    """The least singular value of such a triangle had been found to be nothing."""
+    a, n = torch.eye(*shape[-2:], dtype=torch.float64).expand(shape).contiguous() * 2, shape[-1]
+    b = torch.ones(*shape[:-1], 2, dtype=torch.float64)
+    path = tmp_path / "m.pkg"
+
+    def function(a: torch.Tensor, b: torch.Tensor) -> Any:
+        found = linalg.lstsq(a, b)
+        return found.solution, found.rank
+
+    aot.package(Calls(function), (a, b), path=path, golden=False, targets=[target_of(OWN)])
+    solution, rank = (np.asarray(x) for x in aot_runtime.load(path)(a, b))
+    assert (rank == n).all()
+    np.testing.assert_allclose(solution, 0.5, rtol=1e-14)
+
+
 def test_a_matrix_that_is_none_solves_nothing(tmp_path: Path) -> None:
     a, b = systems(torch.float64, 80, 70)
     path = tmp_path / "m.pkg"

@@ -13,6 +13,11 @@ template <class T>
 constexpr T rounding() {
   return sizeof(T) == 8 ? T(2.220446049250313e-16) : T(1.1920929e-7);
 }
+// The least number whose inverse is one.
+template <class T>
+constexpr T least_divisor() {
+  return sizeof(T) == 4 ? T(0x1p-126) : T(0x1p-1022);
+}
 
 // What stands for nothing beside `norm`, and is nowhere near the least numbers, which have few
 // digits.

@@ -16,7 +16,7 @@ inline constexpr int kLanes = native_lanes<T>();
 template <class T>
 using Lanes = Vec<T, kLanes<T>>;
 
-// A matrix of vectors by rows: element (i, j) of every lane's matrix.
+// A matrix of vectors by rows, `stride` vectors apart: element (i, j) of every lane's matrix.
 template <class T>
 struct LaneMatrix {
   using Element = T;
@@ -24,9 +24,15 @@ struct LaneMatrix {
   static constexpr int kParts = 1;
   T* at;
   int64_t columns;
+  int64_t stride = columns;
   AOT_INLINE LaneMatrix part(int) const { return *this; }
-  AOT_INLINE LaneMatrix below(int64_t i) const { return {place(i, 0), columns}; }  // from row i on
-  AOT_INLINE T* place(int64_t i, int64_t j) const { return at + (i * columns + j) * kLanes<T>; }
+  AOT_INLINE LaneMatrix below(int64_t i) const {
+    return {place(i, 0), columns, stride};
+  }  // row i on
+  AOT_INLINE LaneMatrix beside(int64_t j, int64_t count) const {
+    return {place(0, j), count, stride};
+  }
+  AOT_INLINE T* place(int64_t i, int64_t j) const { return at + (i * stride + j) * kLanes<T>; }
   AOT_INLINE Lanes<T> get(int64_t i, int64_t j) const { return load<T, kLanes<T>>(place(i, j)); }
   AOT_INLINE void set(int64_t i, int64_t j, Lanes<T> v) const { store(place(i, j), v); }
 };
@@ -44,6 +50,9 @@ struct ComplexLaneMatrix {
   ComplexLaneMatrix(T* at, int64_t rows, int64_t n)
       : ComplexLaneMatrix({at, n}, {at + rows * n * kLanes<T>, n}) {}
   AOT_INLINE ComplexLaneMatrix below(int64_t i) const { return {re.below(i), im.below(i)}; }
+  AOT_INLINE ComplexLaneMatrix beside(int64_t j, int64_t count) const {
+    return {re.beside(j, count), im.beside(j, count)};
+  }
   AOT_INLINE LaneMatrix<T> part(int which) const { return which ? im : re; }
   AOT_INLINE Number get(int64_t i, int64_t j) const { return {re.get(i, j), im.get(i, j)}; }
   AOT_INLINE void set(int64_t i, int64_t j, Number v) const {
@@ -159,6 +168,14 @@ void gather_lanes(ComplexSeen<T> first, Batches apart, int64_t lanes, int64_t ro
         store(y + j, load<T, kLanes<T>>(both + 2 * j + kLanes<T>));
       }
     }
+  }
+}
+
+// Into rows that are apart from each other.
+template <class A, class M>
+void gather_rows(A first, Batches apart, int64_t lanes, int64_t rows, M to) {
+  for (int64_t i = 0; i < rows; ++i) {
+    gather_lanes(first.from(i, 0), apart, lanes, 1, to.columns, to.below(i));
   }
 }
 

@@ -30,7 +30,7 @@ struct PivotedQr {
     M f, v, sums, row;  // a -= F^T V; V are rows of a
   };
 
-  T length_of_rest(int64_t i, int64_t from) const {
+  T square_of_rest(int64_t i, int64_t from) const {
     const auto row = a.line(i, from);
     return sqrt(abs(real_of(dot<true>(row, row, m - from))));
   }
@@ -40,7 +40,7 @@ struct PivotedQr {
                   take_dense<M>(1, n, room), take_dense<M>(1, n, room)};
     for (int64_t i = 0; i < n; ++i) {
       order[i] = i;
-      length[i] = before[i] = length_of_rest(i, 0);
+      length[i] = before[i] = square_of_rest(i, 0);
     }
     const int64_t all = min64(m, n);
     for (int64_t k = 0; k < all;) {
@@ -54,7 +54,7 @@ struct PivotedQr {
                          a.from(k, next), a.from(next, next), room);
       }
       for (int64_t i = next; i < n; ++i) {
-        if (before[i] < T(0)) length[i] = before[i] = length_of_rest(i, min64(next, m));
+        if (before[i] < T(0)) length[i] = before[i] = square_of_rest(i, min64(next, m));
       }
       k = next;
     }
@@ -171,7 +171,7 @@ struct ExtremeValue {
     if (!(length > T(0))) {
       s = Real<N>::number(above == GREATEST);
       c = Real<N>::number(above != GREATEST);
-      return GREATEST ? unit * maximum(before, sqrt(b)) : T(0);
+      return unit * (GREATEST ? maximum(before, sqrt(b)) : minimum(before, sqrt(b)));
     }
     s = scaled(T(1) / length, s);
     c = scaled(T(1) / length, c);
@@ -278,19 +278,19 @@ struct PivotedLanes {
   using V = Lanes<T>;
   M a, c;
   int64_t m;
-  LaneRow<T> order, length, before;  // `length` as in PivotedQr
+  LaneRow<T> order, length, before;  // squares of what they are in PivotedQr
 
-  V length_of_rest(int64_t j, int64_t from) const {
+  V square_of_rest(int64_t j, int64_t from) const {
     V sum(T(0));
     for (int64_t i = from; i < m; ++i) sum = more_square(a.get(i, j), sum);
-    return sqrt(sum);
+    return sum;
   }
 
   void reduce() const {
     const int64_t n = a.columns;
     for (int64_t j = 0; j < n; ++j) {
       order.set(j, V(T(j)));
-      length.set(j, length_of_rest(j, 0));
+      length.set(j, square_of_rest(j, 0));
       before.set(j, length.get(j));
     }
     for (int64_t k = 0; k < n; ++k) {
@@ -332,16 +332,50 @@ struct PivotedLanes {
 
   // Column j without the number that went to R in row k.
   void shorten(int64_t k, int64_t j) const {
-    const V one(T(1)), zero(T(0)), now = length.get(j), first = before.get(j);
-    const auto some = now > zero;
-    const auto own = a.get(k, j);
-    const V square = more_square(own / select(some, now, one), zero);
-    const V left = maximum(zero, one - square), ratio = now / select(some, first, one);
-    const auto lost = some & ~(left * ratio * ratio > V(sqrt(rounding<T>())));
-    length.set(j, now * sqrt(left));
+    const V zero(T(0)), now = length.get(j);
+    const V left = maximum(zero, now - more_square(a.get(k, j), zero));
+    const auto lost = (now > zero) & ~(left > before.get(j) * V(sqrt(rounding<T>())));
+    length.set(j, left);
     if (!any(lost)) return;
-    length.set(j, length_of_rest(j, k + 1));
+    length.set(j, square_of_rest(j, k + 1));
     before.set(j, length.get(j));
+  }
+};
+
+// `ExtremeValue` of triangles side by side, whose columns lie above the diagonal of a; numbers are
+// parts of the greatest, and what is too small for squares is no full rank anyway.
+template <class M, bool GREATEST>
+struct ExtremeLanes {
+  using N = typename M::Number;
+  using V = Lanes<typename M::Element>;
+  M x;  // a row
+  V size;
+
+  void grow(M a, int64_t i) {
+    const V zero(typename M::Element(0)), one(typename M::Element(1)),
+        half(typename M::Element(0.5));
+    N p = Real<N>::number(zero);
+    for (int64_t k = 0; k < i; ++k) p = more_product(conjugate(a.get(k, i)), x.get(0, k), p);
+    const N q = conjugate(a.get(i, i));
+    const V square = more_square(p, zero), longer = fma(size, size, square);
+    const V own = more_square(q, zero), apart = longer - own;
+    const V h = sqrt(fma(apart, apart, (square * own) * V(typename M::Element(4))));
+    const V most = sqrt((longer + own + h) * half), t = (abs(apart) + h) * half;
+    const auto above = apart >= zero;
+    const N both = conjugate(p) * q, far = Real<N>::number(t), none = Real<N>::number(zero);
+    N s = select(above, far, both), c = select(above, conjugate(both), far);
+    if constexpr (!GREATEST) {
+      s = select(above, none - both, far);
+      c = select(above, far, none - conjugate(both));
+    }
+    const V length = sqrt(more_square(s, more_square(c, zero)));
+    const auto known = length > zero;
+    const V over = one / select(known, length, one);
+    s = select(known, scaled(over, s), Real<N>::number(GREATEST ? one : zero));
+    c = select(known, scaled(over, c), Real<N>::number(GREATEST ? zero : one));
+    for (int64_t k = 0; k < i; ++k) x.set(0, k, x.get(0, k) * s);
+    x.set(0, i, c);
+    size = GREATEST ? most : size * sqrt(own) / select(most > zero, most, one);
   }
 };
 
@@ -359,18 +393,23 @@ struct SmallLstsq : Finished {
       return;
     }
     const auto take = [&](int64_t count) { return room.take<T>(count * kLane); };
-    const auto a = p.side(take(p.kParts * m * n), m, n), c = p.side(take(p.kParts * m * r), m, r);
+    // A's rows and B's in one, of an odd number of vectors: those of a column would otherwise be
+    // in few of the cache's sets where their number is a power of two.
+    const int64_t wide = (n + r) | 1;
+    const auto both = p.side(take(p.kParts * m * wide), m, wide);
+    const auto a = both.beside(0, n), c = both.beside(n, r);
     const LaneRow<T> order{take(n)}, length{take(n)}, before{take(n)}, unit{take(1)};
-    gather_lanes(p.operand_a(first), p.batches_a(), lanes, m, n, a);
-    gather_lanes(p.operand_b(first), p.batches_b(), lanes, m, r, c);
+    gather_rows(p.operand_a(first), p.batches_a(), lanes, m, a);
+    gather_rows(p.operand_b(first), p.batches_b(), lanes, m, c);
     // Numbers of A as parts of the greatest, whose squares are numbers.
     unit.set(0, in_parts(a, m));
     PivotedLanes<typename Args::Side>{a, c, m, order, length, before}.reduce();
     const auto x = c;
     solve_lanes<Triangle<true, false>>(a, n, x);
+    const auto row = [&] { return p.side(take(p.kParts * n), 1, n); };
+    mark_full(a, m, row(), row(), unit);
     for (int64_t l = 0; l < kLane; ++l) {
-      const int64_t rank = rank_of(a, n, l, room);
-      if (rank < n) {
+      if (unit.at[l] == T(0)) {
         alone(p, first + min64(l, lanes - 1), l, record, room);
         continue;
       }
@@ -382,7 +421,7 @@ struct SmallLstsq : Finished {
           }
         }
       }
-      record[a.kParts * n * r * kLane + l] = T(rank);
+      record[a.kParts * n * r * kLane + l] = T(n);
     }
   }
 
@@ -393,24 +432,33 @@ struct SmallLstsq : Finished {
     for (int64_t i = 0; i < rows; ++i) {
       for (int64_t j = 0; j < a.columns; ++j) most = maximum(most, greatest_size(a.get(i, j)));
     }
-    most = select(most == Lanes<T>(T(0)), Lanes<T>(T(1)), most);
+    const Lanes<T> zero(T(0)), one(T(1)), least(least_divisor<T>());
+    most = select(most == zero, one, maximum(most, least));
+    const Lanes<T> over = one / most;
     for (int64_t i = 0; i < rows; ++i) {
-      for (int64_t j = 0; j < a.columns; ++j) a.set(i, j, a.get(i, j) / most);
+      for (int64_t j = 0; j < a.columns; ++j) a.set(i, j, scaled(over, a.get(i, j)));
     }
     return most;
   }
 
+  // Leaves `unit` where the rank is full, and 0 where it is not, or a number is none.
   template <class Side>
-  static int64_t rank_of(Side a, int64_t n, int64_t l, Room room) {
-    const Whole own = take_dense<Whole>(n, n, room);
-    for (int part = 0; part < Whole::kParts; ++part) {
-      for (int64_t i = 0; i < n; ++i) {
-        for (int64_t j = 0; j <= i; ++j) {
-          own.part(part)[i * own.ld + j] = a.part(part).place(j, i)[l];
-        }
-      }
+  static void mark_full(Side a, int64_t rows, Side x, Side y, LaneRow<T> unit) {
+    using V = Lanes<T>;
+    using N = typename Side::Number;
+    const V zero(T(0)), one(T(1)), none(rounding<T>() * T(rows));
+    const V first = sqrt(more_square(a.get(0, 0), zero));
+    auto full = (first > zero) & (first < one / zero);
+    ExtremeLanes<Side, true> most{x, first};
+    ExtremeLanes<Side, false> least{y, first};
+    x.set(0, 0, Real<N>::number(one));
+    y.set(0, 0, Real<N>::number(one));
+    for (int64_t i = 1; i < a.columns; ++i) {
+      most.grow(a, i);
+      least.grow(a, i);
+      full = full & (most.size * none <= least.size);
     }
-    return LeastSquares<Whole>{n, n, 0}.rank_of(own, room);
+    unit.set(0, select(full, unit.get(0), zero));
   }
 
   template <class Args>

@@ -47,10 +47,12 @@ typename M::Number reflect_column(M a, int64_t k, int64_t rows) {
   V most = imaginary_size(first);
   for (int64_t i = k + 1; i < rows; ++i) most = maximum(most, greatest_size(a.get(i, k)));
   const auto still = most == zero;
-  most = select(still, one, maximum(most, greatest_size(first)));
+  most = maximum(maximum(most, greatest_size(first)), V(least_divisor<T>()));
+  most = select(still, one, most);
+  const V over = one / most;
   V sum = zero;  // all of parts of the greatest, which are never too small
   for (int64_t i = k; i < rows; ++i) {
-    const N part = a.get(i, k) / most;
+    const N part = scaled(over, a.get(i, k));
     a.set(i, k, part);
     sum = more_square(part, sum);
   }

@@ -39,15 +39,22 @@ void solve_block(A t, int64_t n, M x, int64_t columns) {
 // Columns up to which unknowns are found row by row, T read once where it lies and not copied.
 inline constexpr int64_t kFew = 4;
 
-// Unknowns `step` to `step + R - 1`, of rows of kFew.
+// Unknowns `step` to `step + R - 1`, of rows of kFew. Real numbers' inverses of the diagonal
+// are found before, so that no unknown waits for the division of the one before.
 template <class Shape, int R, class A, class M>
 AOT_INLINE void solve_few_rows(A t, int64_t n, M x, int64_t step) {
+  using T = typename M::Element;
   using N = typename M::Number;
   constexpr int W = int(kFew);
+  constexpr bool kInverse = !Shape::kUnit && M::kParts == 1;
   using V = decltype(x.template wide<W>(0, 0));
   const auto row = [=](int64_t k) { return Shape::kUpper ? n - 1 - k : k; };
-  V sum[R];
-  AOT_UNROLL for (int r = 0; r < R; ++r) sum[r] = x.template wide<W>(row(step + r), 0);
+  V sum[R], over[R];
+  AOT_UNROLL for (int r = 0; r < R; ++r) {
+    sum[r] = x.template wide<W>(row(step + r), 0);
+    if constexpr (kInverse)
+      over[r] = spread<W>(Real<N>::number(T(1)) / N(t.get(row(step + r), row(step + r))));
+  }
   for (int64_t k = 0; k < step; ++k) {
     const V known = x.template wide<W>(row(k), 0);
     AOT_UNROLL for (int r = 0; r < R; ++r) {
@@ -59,7 +66,11 @@ AOT_INLINE void solve_few_rows(A t, int64_t n, M x, int64_t step) {
     AOT_UNROLL for (int k = 0; k < r; ++k) {
       sum[r] = less_product(spread<W>(N(t.get(i, row(step + k)))), sum[k], sum[r]);
     }
-    if constexpr (!Shape::kUnit) sum[r] = Divisor<V>(spread<W>(N(t.get(i, i))))(sum[r]);
+    if constexpr (kInverse) {
+      sum[r] = sum[r] * over[r];
+    } else if constexpr (!Shape::kUnit) {
+      sum[r] = Divisor<V>(spread<W>(N(t.get(i, i))))(sum[r]);
+    }
     x.template set_wide<W>(i, 0, sum[r]);
   }
 }
