@@ -20,6 +20,9 @@ _OF_VALUES = ("aten._assert_async", "aten._assert_scalar", "aten._functional_ass
 EFFECT = "with_effects"
 """What torch wraps around an operator that must not move or vanish, with a token that orders it."""
 
+CONDITIONAL = "aot.when.default"
+"""A value with the bool that must hold where it is read (composites.py)."""
+
 _FACTORS = "aten._linalg_check_errors.default"
 """Raises where info, an int32 for each matrix, says that a factorization failed."""
 
@@ -57,6 +60,18 @@ def read_assertion(context: Context, call: NodeCall) -> tuple[SizeRelation, ...]
     if isinstance(value, ValueRef):
         context.ops.add(Assertion(_truth(context, call, value), message, call.origin))
     return ()
+
+
+def read_conditional(context: Context, call: NodeCall) -> ValueRef:
+    """The value, after the assertion that reading it is: torch drops the node if nobody does.
+
+    Raises ValueError for one that is known when the program is made.
+    """
+    value, condition = (context.argument(a) for a in call.node.args[:2])
+    if not isinstance(value, ValueRef) or not isinstance(condition, ValueRef):
+        raise ValueError("it depends on no value")
+    context.ops.add(Assertion(condition.name, str(call.node.args[2]), call.origin))
+    return value
 
 
 def read_effect(context: Context, call: NodeCall) -> None:

@@ -55,6 +55,16 @@ def require(condition: Tensor, message: str) -> None:
     torch.ops.aten._assert_async.msg(condition.all(), message)
 
 
+def _when(x: Tensor, condition: Tensor, message: str) -> Tensor:
+    """A value that exists only where a bool holds: whoever reads it asserts that."""
+    return x.clone()
+
+
+_library.define("when(Tensor x, Tensor condition, str message) -> Tensor")
+_library.impl("when", _when, "CompositeExplicitAutograd")
+_untyped.library.register_fake("aot::when", _when, lib=_library)
+
+
 # ---- order statistics ----
 
 
@@ -251,11 +261,11 @@ def cholesky(a: Tensor, upper: bool = False) -> Tensor:
 def lstsq(a: Tensor, b: Tensor, rcond: float | None = None, *, driver: str | None = None) -> Any:
     """As torch.linalg.lstsq: by QR, but for small wide matrices by singular values.
 
-    Residuals that eager gives only where no matrix lacks in rank are not ours to give.
+    By singular values eager gives residuals only where no matrix lacks rank: a program that reads
+    them asserts that.
     """
     m, n = a.shape[-2:]
-    if driver in ("gelsd", "gelss") and m > n:
-        return NotImplemented
+    by_values = driver in ("gelsd", "gelss")
     single = b.dim() == 1 or (b.dim() == a.dim() - 1 and b.shape == a.shape[:-1])
     wanted = b.unsqueeze(-1) if single else b
     values = none = torch.empty(0, dtype=a.real.dtype, device=a.device)
@@ -269,14 +279,18 @@ def lstsq(a: Tensor, b: Tensor, rcond: float | None = None, *, driver: str | Non
         solution = vh.mH @ (inverse.unsqueeze(-1) * (u.mH @ wanted))
         ranks = counts.sum(-1)
     residuals = none
-    if driver == "gels" and m > n:
+    if (by_values or driver == "gels") and m > n:
         residuals = (a @ solution - wanted).abs().square().sum(-2)
+        if by_values:
+            residuals = torch.ops.aot.when.default(residuals, (ranks == n).all(), _NO_RESIDUALS)
     ranked = driver != "gels"
     rank = ranks if ranked else torch.empty(0, dtype=torch.int64, device=a.device)
     found = solution.squeeze(-1) if single else solution
-    seen = values if driver in ("gelsd", "gelss") else none
+    seen = values if by_values else none
     return _untyped.return_types.linalg_lstsq((found, residuals, rank, seen))
 
+
+_NO_RESIDUALS = "linalg.lstsq: a matrix lacks rank, so there are no residuals"
 
 _LARGE = 64
 """Sizes beyond which matrices are no longer computed side by side on any device."""

@@ -75,6 +75,13 @@ _CAUSES = (
         "Keep it in a tensor without dimensions, or take x.real.item() and x.imag.item().",
     ),
     _Cause(
+        r"^DynamicOutputShapeException",
+        "an operator's result is as large as the values of a tensor say, and torch.export has no "
+        "number for that size",
+        "Write it with operators whose results are as large as their inputs say, with nonzero or "
+        "masks, or make this part a custom operator: docs/custom-operators.md.",
+    ),
+    _Cause(
         r"Exporting a ScriptModule is not supported",
         "TorchScript modules cannot be traced",
         "Package the Python module that the script was made from.",

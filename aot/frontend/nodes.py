@@ -11,7 +11,14 @@ import torch
 
 from aot.errors import ExportError
 from aot.frontend.arguments import is_no_op, reject
-from aot.frontend.assertions import ASSERTIONS, EFFECT, read_assertion, read_effect
+from aot.frontend.assertions import (
+    ASSERTIONS,
+    CONDITIONAL,
+    EFFECT,
+    read_assertion,
+    read_conditional,
+    read_effect,
+)
 from aot.frontend.associative import ASSOCIATIVE_SCAN, read_associative_scan
 from aot.frontend.context import Context, NodeCall
 from aot.frontend.control import CONTROL, ControlCall, read_control
@@ -114,9 +121,11 @@ def _read_call(context: Context, call: NodeCall) -> None:
 
 
 def _read_operation(context: Context, call: NodeCall) -> None:
-    """A launch, control flow, or an operator on tensors."""
+    """A launch, control flow, a value with a condition, or an operator on tensors."""
     try:
-        if call.target == LAUNCH:
+        if call.target == CONDITIONAL:
+            context.bindings.bind(call.node.name, read_conditional(context, call))
+        elif call.target == LAUNCH:
             op, written = read_launch(context, call)
             context.ops.add(op)
             context.bindings.bind(call.node.name, written)

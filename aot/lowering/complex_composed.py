@@ -14,6 +14,8 @@ from aot.lowering.complex_parts import (
     ComplexCall,
     ComplexParts,
     GraphValue,
+    Part,
+    by_formula,
     part_type,
     plain,
     stored,
@@ -321,6 +323,23 @@ def _variances(call: ComplexCall, x: ComplexParts, *args: Any, **kwargs: Any) ->
     target = call.target.replace("std", "var")
     parts = (call.real(target, p, *args, type_=call.result, **kwargs) for p in (x.re, x.im))
     return call.real("aten.add.Tensor", *parts, type_=call.result)
+
+
+@_row("scatter.reduce", "scatter.value_reduce")
+def scatter_reduce(
+    call: ComplexCall, x: ComplexParts, dim: int, indices: ValueRef, added: Any, *, reduce: str
+) -> GraphValue:
+    """Sums are those of each part; products have no formula, and are refused there."""
+    if reduce != "add":
+        (found,) = by_formula(call)
+        assert found is not None
+        return found
+
+    def on(which: Part) -> ValueRef:
+        args = (call.part(x, which), dim, indices, call.part(added, which))
+        return call.real(call.target, *args, reduce=reduce)
+
+    return ComplexParts(on("re"), on("im"))
 
 
 @_row("var.default", "var.dim", "var.correction")

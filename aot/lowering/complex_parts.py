@@ -192,7 +192,7 @@ def apply(call: ComplexCall) -> tuple[GraphValue | None, ...]:
         return (COMPOSED[call.target](call, *call.args, **call.kwargs),)
     if call.target in PARTWISE:
         return _partwise(call)
-    return _product(call) if call.target in PRODUCTS else _formula(call)
+    return _product(call) if call.target in PRODUCTS else by_formula(call)
 
 
 AS_STORED = frozenset(
@@ -284,7 +284,7 @@ def _product(call: ComplexCall) -> tuple[GraphValue | None, ...]:
     return (ComplexParts(re, im),)
 
 
-def _formula(call: ComplexCall) -> tuple[GraphValue | None, ...]:
+def by_formula(call: ComplexCall) -> tuple[GraphValue | None, ...]:
     """An operator of the table of lowerings, which takes both parts of its operands."""
 
     def pairs(argument: Any) -> Any:

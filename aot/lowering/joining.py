@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
@@ -113,7 +114,7 @@ def constant_pad(call: Call, x: Tensor, pad: tuple[Any, ...], value: Any = 0) ->
             conditions.extend(between(builder, ranges, i, 0, size))
         mask = conjunction(conditions)
         loaded = x.load(own, mask)
-        if mask is None or value == 0:
+        if mask is None or (value == 0 and math.copysign(1.0, value) > 0):
             return loaded
         return where(mask, loaded, number(value, x.dtype))
 

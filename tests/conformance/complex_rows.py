@@ -196,6 +196,9 @@ def _indexed(x: torch.Tensor, at: torch.Tensor) -> tuple[torch.Tensor, ...]:
         x.index_select(0, positive),
         x.gather(1, positive.expand(5, 4)),
         torch.zeros_like(x).scatter(1, positive[:1].expand(5, 1), x),
+        x.scatter(1, positive.expand(5, 4), x * 1j, reduce="add"),
+        x.scatter(1, positive.expand(5, 4), 2 - 1j, reduce="add"),
+        x.scatter(1, positive.expand(5, 4), 0.5, reduce="add"),
         torch.nn.functional.embedding(positive, x),
         x.index_put((positive[:2],), x[:2] * 1j),
     )

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import numpy as np
+import pytest
 import torch
 from torch import linalg
 
+from aot.errors import InputMismatch
 from aot.frontend.capture import capture_module
 from aot.frontend.ingest import ingest
 from aot.ir.tensors import Assertion
+from tests.calls import Calls
+from tests.conformance.executors import interpret_lowered
 
 
 class Inverted(torch.nn.Module):
@@ -23,3 +28,26 @@ def test_factorizations_that_fail_are_assertions_in_their_order() -> None:
         "linalg.cholesky: the input is not positive-definite",
         "linalg.inv: the input matrix is singular",
     ]
+
+
+TALL, RIGHT = torch.eye(4, 3), torch.arange(8.0).reshape(4, 2)
+LACKING = torch.zeros(4, 3)
+
+
+def test_a_value_that_needs_rank_asserts_it_where_it_is_read() -> None:
+    both = capture_module(Calls(lambda a, b: linalg.lstsq(a, b, driver="gelss")[:2]), (TALL, RIGHT))
+    (check,) = (op for op in ingest(both)[0].ops if isinstance(op, Assertion))
+    assert check.message == "linalg.lstsq: a matrix lacks rank, so there are no residuals"
+    _, residuals = interpret_lowered(both, (TALL, RIGHT))
+    np.testing.assert_allclose(residuals, [36.0, 49.0], rtol=1e-5)
+    with pytest.raises(InputMismatch, match="lacks rank"):
+        interpret_lowered(both, (LACKING, RIGHT))
+
+
+def test_it_asserts_nothing_where_nobody_reads_it() -> None:
+    solution = capture_module(
+        Calls(lambda a, b: linalg.lstsq(a, b, driver="gelss").solution), (TALL, RIGHT)
+    )
+    assert not [op for op in ingest(solution)[0].ops if isinstance(op, Assertion)]
+    (found,) = interpret_lowered(solution, (LACKING, RIGHT))
+    assert not found.any()

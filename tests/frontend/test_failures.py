@@ -32,6 +32,10 @@ def unrolls(x: torch.Tensor) -> torch.Tensor:
     return x
 
 
+def sized_by_values(x: torch.Tensor) -> torch.Tensor:
+    return torch.ops.aten.linalg_lstsq(x.reshape(-1, 1), x.reshape(-1, 1), None, driver="gelss")[1]
+
+
 class Opaque:
     """Nothing that torch looks into."""
 
@@ -46,9 +50,10 @@ class Opaque:
         (unrolls, "uses a number as a constant that it computes", r"torch\.while_loop"),
         (lambda x: torch.from_numpy(x.numpy() + 1), "leaves PyTorch", "custom operator"),
         (lambda x: (x * 1j)[0].item(), "takes a complex number out", "x.real"),
+        (sized_by_values, "as large as the values of a tensor say", "custom operator"),
         (Opaque, "gives an object that torch cannot look into", "register_pytree_node"),
     ],
-    ids=["decision", "number", "numpy", "complex", "object"],
+    ids=["decision", "number", "numpy", "complex", "size", "object"],
 )
 def test_causes_have_their_own_sentence(
     tmp_path: Path, capfd: pytest.CaptureFixture[str], function: Any, message: str, advice: str

@@ -420,7 +420,7 @@ def takes_routine(call: LibraryCall, buffers: Mapping[str, Buffer], hints: Hints
     if dtype not in (FLOAT32, FLOAT64):
         return f"its routines take no {dtype}"
     if (call.routine.library.name, call.routine.name) not in ROUTINE_KERNELS:
-        return f"there is no kernel for {call.routine!r}"
+        return "there is no kernel for it"
     return ""
 
 

@@ -156,7 +156,7 @@ def takes_small(call: LibraryCall, buffers: Mapping[str, Buffer], hints: Hints) 
         return f"its routines take no {dtype}"
     routine = _routine(call)
     if routine is None:
-        return f"there is no kernel for {call.routine!r}"
+        return "there is no kernel for it"
     if not all(is_int(s) for s in (call.sizes.m, call.sizes.n)):
         return "a program holds matrices whose sizes are known when it is compiled"
     limit = LIMIT if routine.function and not routine.multiplies else MOST_COLUMNS
