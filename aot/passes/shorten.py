@@ -96,10 +96,10 @@ class _Reading:
 
     def note(self, op: LoopOp) -> None:
         """Adds what an operation reads."""
-        ranges: Ranges | None = None
-        for name, index in _read_places(op):
-            for dim in self.dimensions.get(name, ()):
-                ranges = ranges or self.graph.ranges(*_all_axes(op))
+        for name, index, axes in _read_places(op):
+            dims = self.dimensions.get(name, ())
+            ranges = self.graph.ranges(*axes) if dims else Ranges()
+            for dim in dims:
                 size = self.graph.buffers[name].shape[dim]
                 end = _end(index[dim], size, ranges)
                 known = self.read.get((name, dim), end)
@@ -169,19 +169,16 @@ def _kept_axes(op: LoopOp) -> tuple[Axis, ...]:
     return op.axes if isinstance(op, LoopNest) else op.output.axes
 
 
-def _all_axes(op: LoopOp) -> tuple[Axis, ...]:
-    """Every axis that places read are numbered by."""
-    if isinstance(op, LoopNest):
-        return (*op.axes, *op.reduction)
-    return tuple(axis for _, view in op.operands for axis in view.axes)
+def _read_places(op: LoopOp) -> Iterator[tuple[str, tuple[Expr, ...], tuple[Axis, ...]]]:
+    """Buffers, the indices of their dimensions, and the axes that these are numbered by.
 
-
-def _read_places(op: LoopOp) -> Iterator[tuple[str, tuple[Expr, ...]]]:
-    """Buffers and the indices of their dimensions."""
+    Operands of a call may number theirs by the same symbols, to other extents.
+    """
     if isinstance(op, TemplateCall):
-        yield from ((view.buffer, view.index) for _, view in op.operands)
+        yield from ((view.buffer, view.index, view.axes) for _, view in op.operands)
     else:
-        yield from ((access.buffer, access.index) for access in _accesses(op))
+        axes = (*op.axes, *op.reduction)
+        yield from ((access.buffer, access.index, axes) for access in _accesses(op))
 
 
 def _accesses(nest: LoopNest) -> list[Access]:

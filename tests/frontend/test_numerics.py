@@ -18,9 +18,13 @@ from aot.options import BuildOptions, parse_target
 
 @pytest.fixture
 def settings() -> Iterator[None]:
-    """Settings that a test may change; those of the tests afterwards."""
-    yield
-    torch.backends.cudnn.allow_tf32 = False
+    """Settings that a test may change; those of the tests afterwards.
+
+    Whoever imports torch's own tests, as OpInfo's do, forbids that for the whole process.
+    """
+    with torch.backends.__allow_nonbracketed_mutation():
+        yield
+        torch.backends.cudnn.allow_tf32 = False
     torch.set_float32_matmul_precision("highest")
 
 

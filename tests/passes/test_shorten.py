@@ -28,6 +28,7 @@ class Under(torch.nn.Module):
         self.conv = torch.nn.Conv1d(4, 6, 4, padding=3, bias=bias)
         self.image = torch.nn.Conv2d(4, 6, 3, stride=2, padding=2, bias=bias)
         self.back = torch.nn.ConvTranspose1d(4, 6, 4, stride=2, bias=bias)
+        self.point = torch.nn.Conv1d(6, 4, 1, bias=bias)
         self.then = then
 
     def forward(self, x: torch.Tensor) -> object:
@@ -82,6 +83,8 @@ def test_a_convolution_ends_where_it_is_read_last(
         lambda m, x: m.conv(x)[..., 3:],
         lambda m, x: ((y := m.conv(x))[..., :9], y.sum()),
         lambda m, x: m.conv(x).flip(-1)[..., :9],  # its end is read
+        lambda m, x: m.point(m.conv(x)),  # whose kernel's places are fewer, by the same symbols
+        lambda m, x: m.point(m.conv(x).relu()),
         lambda m, x: m.conv(x)[:, :3],  # channels are the weight's
         lambda m, x: m.conv(x)[:1],
         lambda m, x: m.conv(x).reshape(2, 72)[:, :40],  # by no index of its own
