@@ -6,6 +6,8 @@ import zlib
 from collections.abc import Iterable
 
 SWEEPS = {
+    "tests/backends/cpp/linalg/": 2,
+    "tests/backends/cpp/test_template_library.py": 2,
     "tests/backends/cpp/tmpl/": 10,
     "tests/backends/cpp/vec/": 5,
     "tests/backends/test_plain.py": 10,
