@@ -39,8 +39,6 @@ Lane = str | int
 ColumnStep = Callable[["Columns", Lane, list[str], list[str]], None]
 """See `Columns.walk`."""
 
-_SIZE_OF_KEPT = "size = tl.abs(kept)"
-
 HEAD = "args, load_a, load_a_im, load_b, load_b_im, finish, program, right, record"
 
 
@@ -362,7 +360,8 @@ class Columns:
 
         self.factor(after)
         kept = z.named("kept")
-        self.line(f"size = complex_size({', '.join(kept)})" if self.parts == 2 else _SIZE_OF_KEPT)
+        size = "complex_size" if self.parts == 2 else "tl.abs"
+        self.line(f"size = {size}({', '.join(kept)})")
         sign = z.let("sign", z.over_real(kept, "tl.where(size == 0, 1, size)"))
         for bit in range(self.lanes.bit_length() - 1):
             other = z.let("other", z.from_lane(sign, f"(i ^ {1 << bit})"))

@@ -105,10 +105,7 @@ def emit_matmul(
     sides = _sides(call, left, right, context, hints, gpu)
     (left, row), (right, column) = sides
     tile = _tile(kernel, call, sides, context, hints, gpu)
-    widths = ("m.shape[0]", "n.shape[1]") if tile.groups else ("", "")
-    rows = TileDim("m", (row,), tile.rows, 0, width=widths[0])
-    stored = Axis(column.symbol, columns_with_room(kernel, column, context))
-    columns = TileDim("n", (stored,), tile.columns, 1, width=widths[1])
+    rows, columns = _stored(kernel, row, column, tile, context)
     blocks = ceil_div(row.extent, tile.rows), ceil_div(column.extent, tile.columns)
     count = product((*(a.extent for a in batch), *blocks))
     hooks = Hooks(context, GLUON if tile.groups else TRITON)
@@ -153,6 +150,16 @@ def emit_matmul(
     _load(hooks, "load_right", right, tuple(batch), (depths[1], inside))
     arguments |= sums | places(context, product(blocks) if batch else None)
     return hooks.emit(kernel, "matmul", arguments, line_grid(count), options, early=False)
+
+
+def _stored(
+    kernel: TemplateKernel, row: Axis, column: Axis, tile: DotTile, context: KernelContext
+) -> tuple[TileDim, TileDim]:
+    """Rows and columns of a result's tile; of columns all that may be stored."""
+    widths = ("m.shape[0]", "n.shape[1]") if tile.groups else ("", "")
+    stored = Axis(column.symbol, columns_with_room(kernel, column, context))
+    rows = TileDim("m", (row,), tile.rows, 0, width=widths[0])
+    return rows, TileDim("n", (stored,), tile.columns, 1, width=widths[1])
 
 
 def fills_processors(kernel: TemplateKernel, graph: KernelGraph, gpu: Gpu) -> bool:

@@ -30,7 +30,7 @@ struct PivotedQr {
     M f, v, sums, row;  // a -= F^T V; V are rows of a
   };
 
-  T square_of_rest(int64_t i, int64_t from) const {
+  T length_of_rest(int64_t i, int64_t from) const {
     const auto row = a.line(i, from);
     return sqrt(abs(real_of(dot<true>(row, row, m - from))));
   }
@@ -40,7 +40,7 @@ struct PivotedQr {
                   take_dense<M>(1, n, room), take_dense<M>(1, n, room)};
     for (int64_t i = 0; i < n; ++i) {
       order[i] = i;
-      length[i] = before[i] = square_of_rest(i, 0);
+      length[i] = before[i] = length_of_rest(i, 0);
     }
     const int64_t all = min64(m, n);
     for (int64_t k = 0; k < all;) {
@@ -54,7 +54,7 @@ struct PivotedQr {
                          a.from(k, next), a.from(next, next), room);
       }
       for (int64_t i = next; i < n; ++i) {
-        if (before[i] < T(0)) length[i] = before[i] = square_of_rest(i, min64(next, m));
+        if (before[i] < T(0)) length[i] = before[i] = length_of_rest(i, min64(next, m));
       }
       k = next;
     }
