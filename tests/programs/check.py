@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import aot_runtime
@@ -13,17 +14,23 @@ import torch
 from torch.export import Dim
 
 from aot import driver
+from aot.errors import UserError
 from aot.frontend.capture import Captured, capture_module
 from aot.frontend.weights import to_array
 from aot.options import Target, from_environment
 from tests.comparing import ROUNDINGS, complaint
 from tests.conformance.executors import interpret_fused, interpret_lowered, interpret_triton
 from tests.examples.accuracy import default_double, widen
+from tests.programs.networks import Case
 from tests.programs.program import WIDE, Program
 from tests.programs.state import GROWTH
 from tests.settings import level
 
 Arrays = list[np.ndarray]
+SLACK = {torch.float64: 1e-12, torch.float32: 2.0**-19, torch.bfloat16: 2.0**-6}
+"""An error of a network's result below this part of its magnitude is never too much; float64 has no
+more precise reference."""
+
 Run = Callable[[Captured, Sequence[tuple[torch.Tensor, ...]]], list[Arrays]]
 """(captured module, input sets) -> flat outputs of each set."""
 
@@ -96,6 +103,34 @@ def compare(program: Program, ours: Arrays, growth: int = 0) -> str:
 def _magnitude(tensor: torch.Tensor) -> float:
     floats = tensor.is_floating_point() and tensor.numel() > 0
     return float(tensor.abs().max()) if floats else 0.0
+
+
+def network_problem(case: Case, run: Run) -> str:
+    """As `problems`, of a network; where torch.export gives up on its dynamic size, of one size."""
+    sets: list[tuple[torch.Tensor, ...]] = [(case.input(),)]
+    dims = None if case.dynamic is None else ({case.dynamic: Dim("n", min=1)},)
+    try:
+        captured = capture_module(case.network, sets[0], dynamic_shapes=dims)
+    except UserError:
+        if case.dynamic is None:
+            raise
+        return network_problem(replace(case, dynamic=None), run)
+    if case.dynamic is not None:
+        sets.append((case.input(GROWTH),))
+    wide = copy.deepcopy(case.network).double()
+    for (x,), outputs in zip(sets, run(captured, sets), strict=True):
+        with torch.no_grad():
+            results = zip(
+                case.network.results, outputs, case.network(x), wide(x.double()), strict=True
+            )
+        for number, own, eager, exact in results:
+            # Sums of products that cancel err by a part of what was added, not of what is left.
+            scale = max(1.0, _magnitude(exact))
+            floor = SLACK[eager.dtype] * scale
+            problem = complaint(own, to_array(eager), exact.numpy(), floor)
+            if problem:
+                return f"value {number} of {tuple(x.shape)}: {problem}"
+    return ""
 
 
 def in_package(target: Target) -> Run:
