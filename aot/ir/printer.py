@@ -38,6 +38,7 @@ from aot.ir.origin import Origin
 from aot.ir.printer_scalar import ScalarPrinter, index_text
 from aot.ir.templates.base import LoopOp, TemplateCall
 from aot.ir.templates.library import LibraryRoutine
+from aot.ir.templates.windows import AxisWindows
 from aot.ir.tensors import (
     Assertion,
     Cond,
@@ -260,7 +261,7 @@ def _argument(argument: object) -> str:
     if isinstance(argument, str):
         return repr(argument)
     plain = argument is None or isinstance(
-        argument, (bool, int, float, complex, DType, ValueRef, LibraryRoutine)
+        argument, (bool, int, float, complex, DType, ValueRef, LibraryRoutine, AxisWindows)
     )
     return str(argument) if plain else to_text(argument)
 

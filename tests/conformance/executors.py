@@ -33,7 +33,7 @@ from aot.lowering.lower import lower_outline
 from aot.lowering.outline import outline
 from aot.options import ALL_CPU, CPU_LEVELS, Target, from_environment, parse_target
 from aot.passes.pipeline import run_passes
-from aot.report.texts import verify_stage
+from aot.report.texts import stage_texts, verify_stage
 from aot.schedule.fusion import fuse
 from aot.schedule.join import join
 from aot.schedule.memory import plan_memory
@@ -48,6 +48,7 @@ def interpret_lowered(captured: Captured, inputs: Args) -> list[np.ndarray]:
     graph, weights = ingest(captured)
     loops = lower_outline(outline(graph))
     verify_stage(loops)
+    assert stage_texts(loops), "every row's dump can be made"
     arrays = _named(graph.inputs, inputs)
     found = interpret_outline(loops, arrays, weights.array, _dims(graph, inputs))
     return _seen(graph, found)
@@ -62,6 +63,7 @@ def interpret_fused(
     machine = backend.machine(ALL_CPU)
     kernels = backend.prepare(scheduled(graph, machine), ALL_CPU)
     verify_stage(kernels)
+    assert stage_texts(kernels), "every row's dump can be made"
     store = DerivedStore(weights, kernels.derived, kernels.buffers, backend.recipes())
     arrays = _named(kernels.inputs, inputs)
     dims = _dims(graph, inputs)
