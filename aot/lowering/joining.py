@@ -127,9 +127,7 @@ PaddingSource = Callable[[Expr, Expr, Expr, Expr], Expr]
 
 def _reflected(i: Expr, before: Expr, _: Expr, size: Expr) -> Expr:
     from_start = i - before
-    size_left = Maximum(from_start, -from_start)
-    beyond = size - 1 - size_left
-    return size - 1 - Maximum(beyond, -beyond)
+    return Minimum(Maximum(from_start, -from_start), 2 * (size - 1) - from_start)
 
 
 def _replicated(i: Expr, before: Expr, _: Expr, size: Expr) -> Expr:

@@ -1,12 +1,14 @@
 """Index-set splitting: a loop is cut into pieces where a condition on its variable changes.
 
 A concatenation or padding chooses by comparing a loop variable with constants. Cut at those
-constants, every piece of the loop runs without conditions and with unmasked vectors.
+constants, every piece of the loop runs without conditions and with unmasked vectors. A roll reads
+along lines that turn (`turns`): cut there, it loads neighbours together, where the machine would
+have to gather them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
@@ -19,6 +21,7 @@ from aot.ir.scalar import postorder
 from aot.schedule.canonical import simplify
 from aot.schedule.scheduler import Scheduler
 from aot.schedule.stages import StageDraft
+from aot.schedule.turns import read_indices, turns
 from aot.symbolic import Expr, Symbol, coefficient_of, integer, product, var
 
 MAX_PIECES = 8
@@ -39,18 +42,43 @@ def split_index_sets(
 
 
 def _cut(scheduler: Scheduler, stage: StageDraft, whole: Axis | None) -> tuple[StageDraft, ...]:
+    """One loop in pieces where conditions change, and every one where indices turn."""
+    machine, graph = scheduler.machine, scheduler.graph
     if stage.reduction:
         return (stage,)
     for axis in stage.inner:
-        places = [0, *split_points(stage.nests, axis), *_end(axis)]
-        if axis != whole and _worth_cutting(scheduler.machine, stage, axis, len(places) - 1):
-            ends = pairwise(places)
-            return tuple(_piece(scheduler.graph, stage, axis, *between) for between in ends)
-    return (stage,)
+        places = split_points(machine, stage.nests, axis)
+        if axis != whole and _worth_cutting(machine, stage, axis, len(places) + 1):
+            return _turned(scheduler, _pieces(graph, stage, axis, places), whole)
+    return _turned(scheduler, (stage,), whole)
 
 
-def _end(axis: Axis) -> tuple[int, ...]:
-    return (int(axis.extent),) if axis.extent.is_Integer else ()
+def _turned(
+    scheduler: Scheduler, stages: tuple[StageDraft, ...], whole: Axis | None
+) -> tuple[StageDraft, ...]:
+    """The stages, their loops in pieces where indices turn."""
+    if scheduler.machine.gathers:
+        return stages
+    result: list[StageDraft] = []
+    for stage in stages:
+        bent = ((a, turns(_indices(stage.nests), a)) for a in stage.inner if a != whole)
+        axis, places = next(((a, p) for a, p in bent if p), (None, []))
+        if axis is None or not _worth_cutting(scheduler.machine, stage, axis, len(places) + 1):
+            result.append(stage)
+        else:
+            result += _turned(scheduler, _pieces(scheduler.graph, stage, axis, places), whole)
+    return tuple(result)
+
+
+def _pieces(
+    graph: LoopGraph, stage: StageDraft, axis: Axis, places: Sequence[int]
+) -> tuple[StageDraft, ...]:
+    ends = pairwise((0, *places, int(axis.extent)))
+    return tuple(_piece(graph, stage, axis, *between) for between in ends)
+
+
+def _indices(nests: Iterable[LoopNest]) -> tuple[Expr, ...]:
+    return read_indices([root for nest in nests for root in nest.roots])
 
 
 def _worth_cutting(machine: Machine, stage: StageDraft, axis: Axis, count: int) -> bool:
@@ -66,15 +94,16 @@ def _worth_cutting(machine: Machine, stage: StageDraft, axis: Axis, count: int) 
     return bool(around)
 
 
-def split_points(nests: Iterable[LoopNest], axis: Axis) -> list[int]:
-    """Where a condition of the nests changes along the axis, inside of its range.
+def split_points(machine: Machine, nests: Iterable[LoopNest], axis: Axis) -> list[int]:
+    """Where a condition of the nests or an index changes along the axis, inside of its range.
 
     Empty for an axis of dynamic extent.
     """
-    found: set[int] = set()
     if not axis.extent.is_Integer:
         return []
-    for node in postorder([r for n in nests for r in n.roots]):
+    roots = [r for n in nests for r in n.roots]
+    found = set() if machine.gathers else set(turns(_indices(nests), axis))
+    for node in postorder(roots):
         found.update(place for expr in changes(node) if (place := _change(expr, axis)) is not None)
     return sorted(place for place in found if 0 < place < int(axis.extent))
 

@@ -37,5 +37,6 @@ class Scheduler:
         """Every distinct access of a nest."""
         found = self._moves.get(nest)
         if found is None:
-            found = self._moves[nest] = strided_accesses(self.graph, nest)
+            cuts = not self.machine.gathers
+            found = self._moves[nest] = strided_accesses(self.graph, nest, straighten=cuts)
         return found

@@ -8,13 +8,25 @@ from dataclasses import dataclass
 from aot.ir.loops import LoopGraph
 from aot.ir.nests import JOINING, Axis, Buffer, LoopNest
 from aot.ir.scalar import Access, IndexValue, Node, postorder
-from aot.symbolic import Expr, Ranges, Symbol, coefficient_of, integer, product
+from aot.schedule.turns import straightened
+from aot.symbolic import (
+    Expr,
+    Maximum,
+    Minimum,
+    Modulo,
+    Ranges,
+    Symbol,
+    coefficient_of,
+    integer,
+    product,
+)
 
 
 @dataclass(frozen=True)
 class StridedAccess:
     """One access: its element offset in the buffer, and whether it stores.
 
+    `straight`: the offset along the longest part of each loop where it does not turn (`turns`).
     `indirect`: loop variables that values in the offset (read from memory) depend on. `guard`:
     those that decide whether the access happens at all. `joins`: a store that joins values in
     memory.
@@ -22,31 +34,49 @@ class StridedAccess:
 
     buffer: str
     offset: Expr
+    straight: Expr
     store: bool
     indirect: frozenset[Symbol]
     guard: frozenset[Symbol] = frozenset()
     joins: bool = False
 
     def stride(self, symbol: Symbol) -> Expr | None:
-        """Elements moved per turn of that loop; None when that is not constant."""
+        """Elements from a turn of that loop to the next, but where it bends; None: not constant."""
+        return None if symbol in self.indirect else coefficient_of(self.straight, symbol)
+
+    def even_stride(self, symbol: Symbol) -> Expr | None:
+        """The same, None where the offset turns somewhere."""
         return None if symbol in self.indirect else coefficient_of(self.offset, symbol)
 
 
 def strided_accesses(
-    graph: LoopGraph, nest: LoopNest, ranges: Ranges | None = None
+    graph: LoopGraph, nest: LoopNest, *, straighten: bool = False
 ) -> tuple[StridedAccess, ...]:
-    """Every distinct access of a nest; the buffers must have strides."""
-    known = ranges or graph.ranges(*nest.axes, *nest.reduction)
+    """Every distinct access of a nest; the buffers must have strides.
+
+    `straighten`: loops will be cut where what is read turns.
+    """
+    axes = (*nest.axes, *nest.reduction)
+    known = graph.ranges(*axes)
     found: list[StridedAccess] = []
     for node in postorder(nest.roots):
         if isinstance(node.attr, Access):
             access = node.attr
-            offset = buffer_offset(graph.buffers, access.buffer, access.index, known)
+            offset = straight = buffer_offset(graph.buffers, access.buffer, access.index, known)
+            if straighten and offset.has(Modulo, Minimum, Maximum):
+                index, shorter = straightened(access.index, nest.axes)
+                within = graph.ranges(*axes, *shorter)
+                straight = buffer_offset(graph.buffers, access.buffer, index, within)
             bound = node.args[: len(access.binds)]
             guard = variables(node.args[-1:]) if access.masked else frozenset()
             found.append(
                 StridedAccess(
-                    access.buffer, offset, store=False, indirect=variables(bound), guard=guard
+                    access.buffer,
+                    offset,
+                    straight,
+                    store=False,
+                    indirect=variables(bound),
+                    guard=guard,
                 )
             )
     for store in nest.stores:
@@ -55,6 +85,7 @@ def strided_accesses(
         found.append(
             StridedAccess(
                 store.buffer,
+                offset,
                 offset,
                 store=True,
                 indirect=variables(bound),
@@ -105,7 +136,7 @@ def symbols_as_values(roots: Iterable[Node]) -> frozenset[Symbol]:
 def adjacent(moves: Iterable[StridedAccess], a: Axis, b: Axis) -> bool:
     """True when the loops can be one: for every access, a step of `a` is as far as all of `b`."""
     for move in moves:
-        left, right = move.stride(a.symbol), move.stride(b.symbol)
+        left, right = move.even_stride(a.symbol), move.even_stride(b.symbol)
         if left is None or right is None:
             return False
         if left != right and product((right, b.extent)) != left:

@@ -23,6 +23,7 @@ class StageCost:
     """What a stage costs to evaluate, in vector instructions, vectorised along one loop.
 
     `operations`: price of the body at every point; `after`: once the reduction has ended.
+    `ends`: those of `moves` that store what a reduction gave, once it has ended.
     `values`: loop variables that the body computes with, such as those of its conditions.
     `itemsizes`: bytes of an element, by buffer. `lanes`: of a vector.
     """
@@ -32,6 +33,7 @@ class StageCost:
     stage: StageDraft
     outer: tuple[Axis, ...]
     moves: tuple[StridedAccess, ...]
+    ends: frozenset[StridedAccess]
     operations: int
     after: int
     values: frozenset[Symbol]
@@ -45,12 +47,15 @@ class StageCost:
             return float(points * (len(self.moves) + self.operations))
         extent = max(1, self.hints.value(axis.extent))
         vectors = points / extent * -(-extent // self.lanes)
-        price = sum(self._access(move, axis.symbol) for move in self.moves) + self.operations
+        each = (move for move in self.moves if move not in self.ends)
+        price = sum(self._access(move, axis.symbol) for move in each) + self.operations
         total = vectors * price
         kept = self.hints.volume((*self.outer, *self.stage.inner))
         if axis in self.stage.reduction:
-            return total + kept * (self.machine.horizontal_price + self.after)
-        return total + kept * self.after / self.lanes
+            single = self.machine.horizontal_price + self.after + len(self.ends)
+            return total + kept * single
+        ends = sum(self._access(move, axis.symbol) for move in self.ends)
+        return total + kept * (self.after + ends) / self.lanes
 
     def _access(self, move: StridedAccess, symbol: Symbol) -> float:
         """Of one vector of an access."""
@@ -96,6 +101,8 @@ class StageCost:
 def stage_cost(scheduler: Scheduler, outer: tuple[Axis, ...], stage: StageDraft) -> StageCost:
     """The cost model of one stage inside those outer loops."""
     moves = tuple(dict.fromkeys(m for n in stage.nests for m in scheduler.moves(n)))
+    reduced = [n for n in stage.nests if n.reduction]
+    ends = frozenset(m for n in reduced for m in scheduler.moves(n) if m.store)
     everywhere = [r for n in stage.nests for r in _per_point(n)]
     whole = body_weight([r for n in stage.nests for r in n.roots])
     inside = body_weight(everywhere)
@@ -104,7 +111,9 @@ def stage_cost(scheduler: Scheduler, outer: tuple[Axis, ...], stage: StageDraft)
     itemsizes = {m.buffer: scheduler.graph.buffers[m.buffer].dtype.itemsize for m in moves}
     lanes = lanes_of(machine, everywhere)
     after = whole - inside
-    return StageCost(hints, machine, stage, outer, moves, inside, after, values, itemsizes, lanes)
+    return StageCost(
+        hints, machine, stage, outer, moves, ends, inside, after, values, itemsizes, lanes
+    )
 
 
 def lanes_of(machine: Machine, roots: Iterable[Node]) -> int:

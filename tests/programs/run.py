@@ -44,7 +44,7 @@ def outcomes(programs: Sequence[Program], run: Run) -> list[str]:
     except InternalError as error:
         if len(programs) == 1:
             return [f"internal: {error}"]
-    except AotError as error:
+    except (AotError, aot_runtime.AotError) as error:
         if len(programs) == 1:
             return [f"refused: {error}"]
     return [line for program in programs for line in outcomes([program], run)]

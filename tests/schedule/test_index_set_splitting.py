@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 
@@ -14,8 +15,8 @@ from aot.lowering.builder import GraphBuilder, Tensor
 from aot.schedule.groups import with_outer
 from aot.schedule.index_set_splitting import split_index_sets, split_points
 from aot.schedule.stages import StageDraft, form_stages
-from aot.symbolic import Expr, Symbol
-from tests.schedule.graphs import BATCH, S0, concatenate, pointwise, unary_op
+from aot.symbolic import Expr, Modulo, Symbol
+from tests.schedule.graphs import BATCH, DEVICE, S0, concatenate, pointwise, unary_op
 from tests.schedule.steps import check_parts, groups, laid, scheduler, text
 
 
@@ -123,9 +124,30 @@ def test_places_are_where_a_condition_changes_inside_of_the_loop() -> None:
     graph = laid(_joined(1), {"x": (4, 100), "y": (4, 60)})
     (stage,) = _stages(graph, 0)
     row, column = stage.inner
-    assert split_points(stage.nests, column) == [100]
-    assert split_points(stage.nests, row) == []
-    assert split_points(stage.nests, Axis(column.symbol, column.extent - 60)) == []
+    assert split_points(DEVICE, stage.nests, column) == [100]
+    assert split_points(DEVICE, stage.nests, row) == []
+    assert split_points(DEVICE, stage.nests, Axis(column.symbol, column.extent - 60)) == []
+
+
+def _rolled(builder: GraphBuilder, x: Tensor) -> Sequence[Tensor]:
+    height, width = x.shape
+
+    def point(at: tuple[Expr, ...]) -> Node:
+        return x.load((Modulo(at[0] + 3, height), Modulo(at[1] + 7, width)))
+
+    return [builder.pointwise(x.shape, x.dtype, point)]
+
+
+def test_both_loops_of_a_roll_are_cut_where_machines_do_not_gather() -> None:
+    graph = laid(_rolled, {"x": (64, 128)})
+    cut = split_index_sets(scheduler(graph), _stages(graph, 0), None)
+    sizes = sorted([int(a.extent) for a in stage.inner] for stage in cut)
+    assert sizes == [[3, 7], [3, 121], [61, 7], [61, 121]]
+    nests = [nest for stage in cut for nest in stage.nests]
+    assert "%" not in text(*nests)
+    check_parts(graph, nests)
+    (stage,) = _stages(graph, 0)
+    assert split_points(replace(DEVICE, gathers=True), stage.nests, stage.inner[0]) == []
 
 
 def test_a_nest_without_conditions_is_left_alone() -> None:
