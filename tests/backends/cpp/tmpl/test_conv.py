@@ -143,7 +143,21 @@ def reference(x, w, shape):
     return result.reshape(x.shape[0], shape.groups * shape.oc, *out)
 
 
-def check(function, shape, n, size, dtype, work, scratch, packer, *, channels_last=True, pieces=1):
+def check(
+    function,
+    shape,
+    n,
+    size,
+    dtype,
+    work,
+    scratch,
+    packer,
+    *,
+    channels_last=True,
+    pieces=1,
+    unused=(),
+):
+    """`unused`: kernel positions that no pixel meets the data at, whose weights are not numbers."""
     element = ml_dtypes.bfloat16 if dtype == "bfloat16" else np.dtype(dtype)
     compute = np.float32 if np.dtype(element).itemsize == 2 else element
     rng = np.random.default_rng(seeded(7))
@@ -152,6 +166,8 @@ def check(function, shape, n, size, dtype, work, scratch, packer, *, channels_la
     bias = rng.standard_normal(shape.groups * shape.oc).astype(compute)
     expected = reference(x.astype(np.float64), w.astype(np.float64), shape)
     bound = reference(np.abs(x.astype(np.float64)), np.abs(w.astype(np.float64)), shape)
+    for position in unused:
+        w[(..., *position)] = np.nan
     axes = (0, 2, 3, 4, 1)
     stored = as_aligned(x.transpose(axes) if channels_last else x)
     view = stored.transpose(0, 4, 1, 2, 3) if channels_last else stored
@@ -412,8 +428,8 @@ def test_matches_the_direct_sum(level, name, pieces):
     check_case(level, ALL[name], pieces)
 
 
-def check_case(level, case, pieces, ahead=""):
-    """Runs a case in so many pieces; `ahead` as in `build`."""
+def check_case(level, case, pieces, ahead="", unused=()):
+    """Runs a case in so many pieces; `ahead` as in `build`, `unused` as in `check`."""
     name = "only"
     library = build(HEADER + case.text(name), level, ahead)
     shape, blocking = case.shape, case.blocking
@@ -453,6 +469,7 @@ def check_case(level, case, pieces, ahead=""):
         packer,
         channels_last=case.channels_last,
         pieces=pieces,
+        unused=unused,
     )
 
 
