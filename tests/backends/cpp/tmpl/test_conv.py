@@ -12,6 +12,7 @@ from aot.backends.cpp.conv_heuristic import (
     ConvBlocking,
     ConvShape,
     PlanesBlocking,
+    by_planes,
     conv_blocking,
     planes_blocking,
     turned_planes,
@@ -420,6 +421,14 @@ def test_channels_are_turned_where_panels_are_mostly_empty_and_blocks_read_them_
     assert not turned_planes(square(432, 24, 1), 16, 16, dots=False)  # each is used 24 times
     # Blocks of one row of output read every row of input three times.
     assert not turned_planes(square(512, 5, 3, padding=1), 24, 24, dots=False)
+
+
+def test_half_empty_panels_of_pairs_are_as_fast_as_vectors_along_pixels():
+    half, quarter = (square(16, oc, 3, groups=8, padding=1) for oc in (8, 4))
+    assert by_planes(half, 19, dots=False) and not by_planes(half, 19, dots=True)
+    assert by_planes(quarter, 19, dots=True)
+    assert by_planes(square(2, 8, 3, padding=1), 19, dots=True)  # a short sum
+    assert not by_planes(quarter, 7, dots=True)
 
 
 @pytest.mark.parametrize("pieces", [1, 3])
