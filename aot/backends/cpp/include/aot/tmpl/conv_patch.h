@@ -76,26 +76,26 @@ struct ConvPatch {
   const T* pointers(int64_t m0, int64_t m1, int64_t first, const E* patch, const T** to) const {
     const int64_t width = this->width(), h0 = first % p.oh * Cfg::SH - Cfg::PH;
     const int64_t d0 = first / p.oh % p.od * Cfg::SD - Cfg::PD;
-    int64_t row = m0 / p.ow - first, ow = m0 % p.ow;
+    const int64_t count = m1 - m0;
     const T* zeros = nullptr;
-    for (int64_t i = 0; i < m1 - m0; ++i) {
+    int64_t row = m0 / p.ow - first, ow = m0 % p.ow;
+    for (int64_t i = 0, run; i < count; i += run, ow = 0, ++row) {
+      run = min64(count - i, p.ow - ow);
       const T** out = to + i;
       for (int64_t kd = 0; kd < Cfg::KD; ++kd) {
         const bool d_in = uint64_t(d0 + kd * Cfg::DD) < uint64_t(p.d);
         for (int64_t kh = 0; kh < Cfg::KH; ++kh) {
           const int64_t down = row * Cfg::SH + kh * Cfg::DH;
-          const E* line = patch + (kd * S::kPatchRows + down) * width * S::kIc;
+          const E* const line = patch + (kd * S::kPatchRows + down) * width * S::kIc;
           const bool in = d_in && uint64_t(h0 + down) < uint64_t(p.h);
           if (!in && zeros == nullptr) zeros = reinterpret_cast<const T*>(line);
-          line += ow * Cfg::SW * S::kIc;
           for (int64_t kw = 0; kw < (S::kRuns ? 1 : Cfg::KW); ++kw, out += S::kTableRows) {
-            *out = in ? reinterpret_cast<const T*>(line + kw * Cfg::DW * S::kIc) : zeros;
+            const E* const at = line + (ow * Cfg::SW + kw * Cfg::DW) * S::kIc;
+            for (int64_t q = 0; q < run; ++q) {
+              out[q] = in ? reinterpret_cast<const T*>(at + q * Cfg::SW * S::kIc) : zeros;
+            }
           }
         }
-      }
-      if (++ow == p.ow) {
-        ow = 0;
-        ++row;
       }
     }
     return zeros;
