@@ -264,12 +264,21 @@ class PlanesBlocking:
         return elements * self.accumulator_bytes
 
 
-def by_planes(shape: ConvShape, ow: int, *, pixels_contiguous: bool) -> bool:
-    """Whether vectors should run along pixels, of rows that are typically `ow` outputs long."""
+def by_planes(shape: ConvShape, ow: int, *, dots: bool) -> bool:
+    """Whether vectors should run along pixels, of rows that are typically `ow` outputs long.
+
+    Pixels are contiguous. Where the machine has `dots`, as in `turned_planes`, panels that are half
+    empty are as fast and take their products in fewer loads.
+    """
     k = shape.ic * prod(shape.kernel)
-    few = shape.oc <= _FEW_OUTPUTS or k <= _SHORT_K
+    few = _waste(shape) >= _WASTE_OF_PAIRS if dots else shape.oc <= _FEW_OUTPUTS
     lone = shape.ic == shape.oc == 1
-    return pixels_contiguous and ow >= PLANE_COLUMNS and (lone or (few and k <= _LONG_K))
+    return ow >= PLANE_COLUMNS and (lone or ((few or k <= _SHORT_K) and k <= _LONG_K))
+
+
+def _waste(shape: ConvShape) -> float:
+    """What panels of pairs multiply beside what there is."""
+    return _panels(shape.oc) / shape.oc * even(shape.ic) / shape.ic
 
 
 def turned_planes(shape: ConvShape, oh: int, ow: int, *, dots: bool) -> bool:
@@ -282,9 +291,8 @@ def turned_planes(shape: ConvShape, oh: int, ow: int, *, dots: bool) -> bool:
     if ow < PLANE_COLUMNS:
         return False
     if dots:
-        waste = _panels(shape.oc) / shape.oc * even(shape.ic) / shape.ic
         run = even(shape.ic) * (shape.kernel[2] if shape.dilation[2] == 1 else 1)
-        return waste >= (_WASTE_OF_TILES if run >= _LEAST_RUN else _WASTE_OF_PAIRS)
+        return _waste(shape) >= (_WASTE_OF_TILES if run >= _LEAST_RUN else _WASTE_OF_PAIRS)
     taps, rows = prod(shape.kernel), planes_blocking(shape, oh, ow, last=True).rows
     turned = shape.kernel[0] * shape.stride[2] * _used_rows(shape, rows) / rows
     took = _PLANE_PRODUCT * shape.oc * taps + _TURNED_ELEMENT * turned

@@ -151,8 +151,8 @@ def _take_apart(kernel: TemplateKernel, graph: KernelGraph, *, packed: bool) -> 
         # Planes read channels that are contiguous element by element, pairs go as tiles.
         planes, tile = planes and dtype != BFLOAT16, None
     if not last:
-        planes = by_planes(shape, long, pixels_contiguous=x.strides[-1] == 1)
-        planes = planes and (space.turned or lone)
+        planes = x.strides[-1] == 1 and (space.turned or lone)
+        planes = planes and by_planes(shape, long, dots=dtype == BFLOAT16)
     spread = 1
     if packed and space.turned and not planes and (call.phases or 1) > 1 and shape.groups == 1:
         spread, space, context = _spread(kernel, made, shape, dtype.compute, space, context)

@@ -91,6 +91,8 @@ def test_the_first_few_of_many_and_of_few(tmp_path: Path) -> None:
             lambda x: torch.topk(x, 1),
             lambda x: torch.topk(x, 10),
             lambda x: torch.topk(x, 10, largest=False),
+            lambda x: torch.topk(x, 32),
+            lambda x: torch.topk(x, 32, largest=False),
             lambda x: torch.topk(x, 400),
             lambda x: torch.topk(x, 3, dim=0),
         ],
@@ -98,6 +100,22 @@ def test_the_first_few_of_many_and_of_few(tmp_path: Path) -> None:
         torch.arange(5000.0).view(5, 1000),
         -torch.arange(5000.0).view(5, 1000),
     )
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_the_first_few_of_values_that_tie_and_of_no_numbers(
+    tmp_path: Path, dtype: torch.dtype
+) -> None:
+    """Their values: which of equal ones is chosen is free."""
+    x = tied((6, 701), dtype)
+    x[0] = float("nan")
+    x[1, 3:] = float("nan")
+    functions = [
+        lambda x, k=k, largest=largest: torch.topk(x, k, largest=largest)[0]
+        for k in (5, 16, 40)
+        for largest in (False, True)
+    ]
+    check(tmp_path, functions, x)
 
 
 @pytest.mark.parametrize("dtype", [*INTEGERS, *FLOATS])

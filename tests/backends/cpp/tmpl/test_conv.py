@@ -12,6 +12,7 @@ from aot.backends.cpp.conv_heuristic import (
     ConvBlocking,
     ConvShape,
     PlanesBlocking,
+    by_planes,
     conv_blocking,
     planes_blocking,
     turned_planes,
@@ -143,7 +144,21 @@ def reference(x, w, shape):
     return result.reshape(x.shape[0], shape.groups * shape.oc, *out)
 
 
-def check(function, shape, n, size, dtype, work, scratch, packer, *, channels_last=True, pieces=1):
+def check(
+    function,
+    shape,
+    n,
+    size,
+    dtype,
+    work,
+    scratch,
+    packer,
+    *,
+    channels_last=True,
+    pieces=1,
+    unused=(),
+):
+    """`unused`: kernel positions that no pixel meets the data at, whose weights are not numbers."""
     element = ml_dtypes.bfloat16 if dtype == "bfloat16" else np.dtype(dtype)
     compute = np.float32 if np.dtype(element).itemsize == 2 else element
     rng = np.random.default_rng(seeded(7))
@@ -152,6 +167,8 @@ def check(function, shape, n, size, dtype, work, scratch, packer, *, channels_la
     bias = rng.standard_normal(shape.groups * shape.oc).astype(compute)
     expected = reference(x.astype(np.float64), w.astype(np.float64), shape)
     bound = reference(np.abs(x.astype(np.float64)), np.abs(w.astype(np.float64)), shape)
+    for position in unused:
+        w[(..., *position)] = np.nan
     axes = (0, 2, 3, 4, 1)
     stored = as_aligned(x.transpose(axes) if channels_last else x)
     view = stored.transpose(0, 4, 1, 2, 3) if channels_last else stored
@@ -406,14 +423,22 @@ def test_channels_are_turned_where_panels_are_mostly_empty_and_blocks_read_them_
     assert not turned_planes(square(512, 5, 3, padding=1), 24, 24, dots=False)
 
 
+def test_half_empty_panels_of_pairs_are_as_fast_as_vectors_along_pixels():
+    half, quarter = (square(16, oc, 3, groups=8, padding=1) for oc in (8, 4))
+    assert by_planes(half, 19, dots=False) and not by_planes(half, 19, dots=True)
+    assert by_planes(quarter, 19, dots=True)
+    assert by_planes(square(2, 8, 3, padding=1), 19, dots=True)  # a short sum
+    assert not by_planes(quarter, 7, dots=True)
+
+
 @pytest.mark.parametrize("pieces", [1, 3])
 @pytest.mark.parametrize("name", ALL)
 def test_matches_the_direct_sum(level, name, pieces):
     check_case(level, ALL[name], pieces)
 
 
-def check_case(level, case, pieces, ahead=""):
-    """Runs a case in so many pieces; `ahead` as in `build`."""
+def check_case(level, case, pieces, ahead="", unused=()):
+    """Runs a case in so many pieces; `ahead` as in `build`, `unused` as in `check`."""
     name = "only"
     library = build(HEADER + case.text(name), level, ahead)
     shape, blocking = case.shape, case.blocking
@@ -453,6 +478,7 @@ def check_case(level, case, pieces, ahead=""):
         packer,
         channels_last=case.channels_last,
         pieces=pieces,
+        unused=unused,
     )
 
 

@@ -157,6 +157,8 @@ DIRECT = [
         ("float32", (7, 9, 56)),
         ("float64", (5, 3, 75)),
         ("bfloat16", (9, 33, 40)),
+        ("float32", (41, 1, 100)),
+        ("float64", (2, 37, 75)),
     ]
     for a in ("kDepth", "kAcross")
     for b in ("kAcross", "kDepth")

@@ -11,6 +11,12 @@ from aot.backends.cpp.toolchain import find_toolchain
 from tests.backends.cpp.tmpl.build import INCLUDE, LEVELS
 from tests.backends.cpp.tmpl.test_matmul import HEADER, Variant
 
+ALONG = ("kDepth", "kAcross")
+BRINGS = """
+using Cut = {name}::Cfg;
+static_assert(detail::brings_b<Cut>(detail::direct_cut<Cut>({m}, {n})) == {brings});
+"""
+
 WAYS = """
 using Turned = {name}::Cfg;
 static_assert(detail::matmul_way<Turned>() == detail::Way::{way});
@@ -32,6 +38,7 @@ static_assert(detail::matmul_way<Turned>() == detail::Way::{way});
         ((32, 40, 200), "kAcross", "kDepth", ("kTurned", "kTurned")),
         ((8, 16, 312), "kDepth", "kDepth", ("kDots", "kDots")),
         ((106, 504, 152), "kDepth", "kDepth", ("kCopies", "kCopies")),
+        ((256, 1, 256), "kDepth", "kDepth", ("kDots", "kDots")),
         ((106, 504, 152), "kAny", "kAny", ("kCopies", "kCopies")),
     ],
 )
@@ -45,5 +52,28 @@ def test_the_way_of_a_product_has_the_least_price(shape, a, b, ways, tmp_path):
     for level, way in zip(LEVELS, ("kCopies", *ways), strict=True):
         source = tmp_path / f"{level}.cc"
         source.write_text(HEADER + variant.text("v") + WAYS.format(name="v", way=way))
+        command = [*tools.command, *tools.compile_flags(level), f"-I{INCLUDE}"]
+        subprocess.run([*command, "-fsyntax-only", str(source)], check=True)
+
+
+@pytest.mark.parametrize(
+    ("shape", "brings"),
+    [
+        ((16, 263, 134), True),  # two strips read 263 columns by groups
+        ((9, 64, 232), False),  # one strip reads each element once
+        ((64, 32, 64), False),  # one group of columns, row by row
+        ((121, 479, 504), False),  # more than stays near
+    ],
+)
+def test_what_strips_read_again_is_brought_near_once(shape, brings, tmp_path):
+    """Of machines with many registers: others pass a group of columns strip by strip."""
+    variant = Variant(matmul_blocking(*shape, b_packed=False), static=shape, along=ALONG)
+    tools = find_toolchain()
+    for level in LEVELS:
+        source = tmp_path / f"{level}.cc"
+        m, n = min(shape[0], variant.blocking.mb), min(shape[1], variant.blocking.nb)
+        found = str(brings and level == "x86-64-v4").lower()
+        text = BRINGS.format(name="v", m=m, n=n, brings=found)
+        source.write_text(HEADER + variant.text("v") + text)
         command = [*tools.command, *tools.compile_flags(level), f"-I{INCLUDE}"]
         subprocess.run([*command, "-fsyntax-only", str(source)], check=True)

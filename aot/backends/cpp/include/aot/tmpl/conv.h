@@ -27,7 +27,7 @@
 #ifndef AOT_TMPL_CONV_H_
 #define AOT_TMPL_CONV_H_
 
-#include "aot/tmpl/conv_call.h"
+#include "aot/tmpl/conv_patch.h"
 
 namespace aot::tmpl {
 
@@ -82,6 +82,8 @@ struct ConvRun {
 #endif
   }
 
+  AOT_INLINE ConvPatch<Cfg> patch() const { return {p}; }
+
   // Where an output pixel is.
   struct Pixel {
     int64_t n, od, oh, ow;
@@ -117,9 +119,9 @@ struct ConvRun {
         const int64_t rows = (end - 1) / p.ow - row + 1;
         if (!lying) {
           if (S::kPairs && dots) {
-            fill_patch(g, pixel(m), rows, reinterpret_cast<A*>(input));
+            patch().fill(g, row, rows, reinterpret_cast<A*>(input));
           } else {
-            fill_patch(g, pixel(m), rows, input);
+            patch().fill(g, row, rows, input);
           }
         }
       } else if constexpr (Cfg::TURNED) {
@@ -143,17 +145,19 @@ struct ConvRun {
   AOT_INLINE void block(int64_t g, int64_t m0, int64_t m1, int64_t n0, int64_t n1,
                         int64_t patch_row) const {
     if constexpr (Cfg::EVEN) return even(g, m0, m1, n0, n1);
-    if (gathers) {  // rows point nowhere
+    const T* zeros = nullptr;  // where taps outside the data point to
+    if (gathers) {             // rows point nowhere
     } else if constexpr (!Cfg::PATCH && kPointwise) {
       pixel_pointers(g, m0, m1, table);
     } else if constexpr (!Cfg::PATCH) {
       input_pointers(g, m0, m1, table);
+      zeros = input;
     } else if (lying) {
       pixel_pointers(g, m0, m1, table);
     } else if (S::kPairs && dots) {
-      patch_pointers(m0, m1, patch_row, reinterpret_cast<const A*>(input), table);
+      zeros = patch().pointers(m0, m1, patch_row, reinterpret_cast<const A*>(input), table);
     } else {
-      patch_pointers<T>(m0, m1, patch_row, input, table);
+      zeros = patch().pointers(m0, m1, patch_row, input, table);
     }
     for (int64_t nc = n0; nc < n1; nc += Cfg::NC) {
       const int64_t ne = min64(nc + Cfg::NC, n1);
@@ -182,7 +186,7 @@ struct ConvRun {
         if (dots) {  // a pair of bfloat16 takes the place of a float
           const PackedB<T> pairs{reinterpret_cast<const T*>(w), kPanelStride / 2};
           multiply<Bf16DotFor<Cfg::OC <= kPanel>>(m0, c0, pixels, S::kRun / 2, pairs, ne - nc,
-                                                  part);
+                                                  zeros, part);
           continue;
         }
       }
@@ -191,12 +195,12 @@ struct ConvRun {
         block_by_panels<MultiplyAdd<T>, Cfg::KB, kHeights>(
             BlockArgs<T, NarrowB<T, B>>{table, S::kTableRows, pixels, S::kTaps, S::kRun,
                                         NarrowB<T, B>{w, kPanelStride, b_copy}, panels, tile,
-                                        S::kLd, half_last(ne - nc)},
+                                        S::kLd, half_last(ne - nc), false, nullptr, 0, 0, zeros},
             RowsInPlace());
         part(0, pixels);
       } else {
         multiply<MultiplyAdd<T>>(m0, c0, pixels, S::kRun, PackedB<T>{w, kPanelStride}, ne - nc,
-                                 part);
+                                 zeros, part);
       }
     }
   }
@@ -335,11 +339,11 @@ struct ConvRun {
         const int64_t row = m / p.ow;
         if constexpr (Cfg::PATCH) {
           end = min64(end, (row + min64(Cfg::ROWS, p.oh - row % p.oh)) * p.ow);
-          fill_patch(g, pixel(m), (end - 1) / p.ow - row + 1, input);
+          patch().fill(g, row, (end - 1) / p.ow - row + 1, input);
         }
         const auto point = [&](int64_t i0, int64_t i1, int64_t place) {
           if constexpr (Cfg::PATCH) {
-            patch_pointers<T>(m + i0, m + i1, row, input, table + place);
+            patch().pointers(m + i0, m + i1, row, input, table + place);
           } else if constexpr (kPointwise) {
             pixel_pointers(g, m + i0, m + i1, table + place);
           } else {
@@ -417,7 +421,7 @@ struct ConvRun {
   // tap, as Op counts them. Calls part(i0, i1) with rows of the tile as they are finished.
   template <class Op, class Part>
   AOT_INLINE void multiply(int64_t m0, int64_t c0, int64_t pixels, int64_t kc, const PackedB<T>& w,
-                           int64_t columns, const Part& part) const {
+                           int64_t columns, const T* zeros, const Part& part) const {
     const BlockArgs<T, PackedB<T>> args{table,
                                         S::kTableRows,
                                         pixels,
@@ -431,7 +435,8 @@ struct ConvRun {
                                         !Cfg::TURNED,
                                         result(m0, c0),
                                         p.out_row,
-                                        p.out_column * kPanel};
+                                        p.out_column * kPanel,
+                                        zeros};
     if (by_strips(S::kTaps * kc)) {
       block_by_strips<Op, kHeights>(args, part);
     } else {
@@ -489,86 +494,6 @@ struct ConvRun {
                     q.ow * Cfg::SW * p.sw + g * Cfg::IC;
       const int64_t end = min64(m1 - m0, i + p.ow - q.ow);  // of a row of output
       for (; i < end; ++i, at += Cfg::SW * p.sw) to[i] = reinterpret_cast<const T*>(at);
-    }
-  }
-
-  AOT_INLINE int64_t patch_width() const {
-    return (p.ow - 1) * Cfg::SW + (Cfg::KW - 1) * Cfg::DW + 1;
-  }
-
-  // patch[kd][row][column][c]: what `rows` output rows from q's on read, zeros where that is
-  // outside the data; of T or, as they are, of A.
-  template <class E>
-  void fill_patch(int64_t g, const Pixel& q, int64_t rows, E* patch) const {
-    const int64_t width = patch_width();
-    const int64_t used = (rows - 1) * Cfg::SH + (Cfg::KH - 1) * Cfg::DH + 1;
-    for (int64_t kd = 0; kd < Cfg::KD; ++kd) {
-      const int64_t d = q.od * Cfg::SD - Cfg::PD + kd * Cfg::DD;
-      for (int64_t r = 0; r < used; ++r) {
-        const int64_t h = q.oh * Cfg::SH - Cfg::PH + r;
-        E* out = patch + (kd * S::kPatchRows + r) * width * S::kIc;
-        if (uint64_t(d) < uint64_t(p.d) && uint64_t(h) < uint64_t(p.h)) {
-          patch_line(p.x + q.n * p.sn + d * p.sd + h * p.sh + g * Cfg::IC * p.sc, width, out);
-        } else {
-          zero_row(out, width * S::kIc);
-        }
-      }
-    }
-  }
-
-  template <class E>
-  AOT_INLINE void patch_line(const A* line, int64_t width, E* out) const {
-    const int64_t left = min64(Cfg::PW, width), right = max64(left, min64(width, p.wd + Cfg::PW));
-    zero_row(out, left * S::kIc);
-    zero_row(out + right * S::kIc, (width - right) * S::kIc);
-    out += left * S::kIc;
-    line += (left - Cfg::PW) * p.sw;
-    const int64_t columns = right - left;
-    constexpr bool kPadded = std::is_same_v<A, E> && Cfg::IC != S::kIc;  // pairs
-    constexpr bool kFew = std::is_same_v<A, E> && sizeof(E) == 2 && S::kIc <= 8;
-    if (p.sc == 1 && p.sw == Cfg::IC && Cfg::IC == S::kIc) {
-      copy_row(line, columns * Cfg::IC, out);
-    } else if (kPadded && p.sc == 1 && p.sw == Cfg::IC) {
-      if constexpr (kPadded) pad_channels<Cfg::IC>(line, columns, out);
-    } else if (kFew && p.sc == 1) {
-      if constexpr (kFew) copy_few_channels<Cfg::IC, S::kIc>(line, p.sw, columns, out);
-    } else if (p.sc == 1) {
-      for (int64_t i = 0; i < columns; ++i) {
-        copy_row(line + i * p.sw, Cfg::IC, out + i * S::kIc);
-        if (S::kIc != Cfg::IC) zero_row(out + i * S::kIc + Cfg::IC, S::kIc - Cfg::IC);
-      }
-    } else if (p.sw == 1) {
-      interleave<Cfg::IC, S::kIc>(line, p.sc, columns, out);
-    } else {
-      for (int64_t i = 0; i < columns; ++i) {
-        for (int64_t c = 0; c < S::kIc; ++c) {
-          out[i * S::kIc + c] = c < Cfg::IC ? as<E>(line[c * p.sc + i * p.sw]) : as<E>(A{});
-        }
-      }
-    }
-  }
-
-  // table[tap][i]: into the patch, whose first row belongs to output row `patch_row`.
-  template <class E>
-  void patch_pointers(int64_t m0, int64_t m1, int64_t patch_row, const E* patch,
-                      const T** to) const {
-    const int64_t width = patch_width();
-    int64_t row = m0 / p.ow - patch_row, ow = m0 % p.ow;
-    for (int64_t i = 0; i < m1 - m0; ++i) {
-      const E* base = patch + (row * Cfg::SH * width + ow * Cfg::SW) * S::kIc;
-      const T** out = to + i;
-      for (int64_t kd = 0; kd < Cfg::KD; ++kd) {
-        for (int64_t kh = 0; kh < Cfg::KH; ++kh) {
-          const int64_t line = (kd * S::kPatchRows + kh * Cfg::DH) * width;
-          for (int64_t kw = 0; kw < (S::kRuns ? 1 : Cfg::KW); ++kw, out += S::kTableRows) {
-            *out = reinterpret_cast<const T*>(base + (line + kw * Cfg::DW) * S::kIc);
-          }
-        }
-      }
-      if (++ow == p.ow) {
-        ow = 0;
-        ++row;
-      }
     }
   }
 };

@@ -102,6 +102,23 @@ struct RowsOfB {
   AOT_INLINE RowsOfB from(int64_t k) const { return {b + k * row, row, first}; }
 };
 
+// Bytes of an operand that the second level of cache keeps beside others.
+inline constexpr int64_t kNearBytes = 1 << 18;
+
+// Brings `count` rows of `columns` elements, `row` apart, near: by loads in the order of memory,
+// which machines run ahead of. Kernels that read some columns of each row, far from the row before,
+// would wait for every line.
+template <class E>
+AOT_INLINE void bring_near(const E* from, int64_t row, int64_t count, int64_t columns) {
+  constexpr int64_t kLine = 64 / int64_t(sizeof(E));
+  const int64_t runs = row == columns ? 1 : count, run = row == columns ? count * columns : columns;
+  for (int64_t i = 0; i < runs; ++i) {
+    for (int64_t at = 0; at < run; at += kLine) {
+      asm volatile("" : : "r"(*reinterpret_cast<const char*>(from + i * row + at)));
+    }
+  }
+}
+
 // B in panels.
 template <class T>
 struct PanelsOfB {
@@ -426,20 +443,36 @@ AOT_INLINE typename Simd<T>::V sums_of(typename Simd<T>::V* r) {
   }
 }
 
-// Dot products of rows of A and columns of B, both of neighbours: a vector of results at once.
+// Columns of the block of Dots: of a product of few rows or columns as few, or nearly.
 template <class T>
+constexpr int dots_columns(int64_t rows, int64_t columns) {
+  constexpr int kL = Simd<T>::kLanes;
+  if (kL <= 4 || columns <= 2) return 2;
+  return rows <= 2 ? kL / 2 : 4;
+}
+
+// Dot products of rows of A and columns of B, both of neighbours: a vector of results at once.
+template <class T, int COLUMNS>
 struct Dots {
   using S = Simd<T>;
   using V = typename S::V;
   static constexpr int kL = S::kLanes;
-  static constexpr int kColumns = kL > 4 ? 4 : 2, kRows = kL / kColumns;
+  static constexpr int kColumns = COLUMNS, kRows = kL / kColumns;
   const T* a;
   int64_t a_row;
   const T* b;
   int64_t b_column, k;
 
+  // What is used next for the first time: so many lines, a row apart, are fetched with each vector,
+  // for machines look ahead along long rows alone.
+  struct Next {
+    const T* at;
+    int64_t row;
+  };
+  static constexpr int kFetched = kRows > kColumns ? kRows : kColumns;
+
   // Of the last rows and columns some may be beyond the end: these are the last one again.
-  AOT_INLINE V of(int64_t i, int64_t rows, int64_t j, int64_t columns) const {
+  AOT_INLINE V of(int64_t i, int64_t rows, int64_t j, int64_t columns, const Next& next) const {
     const T *at[kRows], *bt[kColumns];
     AOT_UNROLL for (int q = 0; q < kRows; ++q) at[q] = a + min64(i + q, rows - 1) * a_row;
     AOT_UNROLL for (int q = 0; q < kColumns; ++q) bt[q] = b + min64(j + q, columns - 1) * b_column;
@@ -458,6 +491,7 @@ struct Dots {
     const int64_t whole = k - k % kL;
     for (int64_t p = 0; p < whole; p += kL) {
       multiply([&](const T* from) __attribute__((always_inline)) { return S::load(from + p); });
+      AOT_UNROLL for (int q = 0; q < kFetched; ++q) __builtin_prefetch(next.at + q * next.row + p);
     }
     if (whole < k) {
       const FirstLanes<T> rest(k - whole);
@@ -471,7 +505,13 @@ struct Dots {
   void run(int64_t rows, int64_t columns, T* c, int64_t ldc) const {
     for (int64_t i = 0; i < rows; i += kRows) {
       for (int64_t j = 0; j < columns; j += kColumns) {
-        const V found = of(i, rows, j, columns);
+        Next next{a + i * a_row, 0};  // nothing
+        if (j == 0) {
+          next = {a + (i + kRows) * a_row, a_row};
+        } else if (i == 0) {
+          next = {b + (j + kColumns) * b_column, b_column};
+        }
+        const V found = of(i, rows, j, columns, next);
         AOT_UNROLL for (int q = 0; q < kRows; ++q) {
           if (i + q < rows) {
             __builtin_memcpy(c + (i + q) * ldc + j,

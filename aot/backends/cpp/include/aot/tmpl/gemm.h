@@ -84,6 +84,7 @@ struct BlockArgs {
   // Where an epilogue stores what becomes of C, in bytes; null: not known, or not worth fetching.
   const char* out = nullptr;
   int64_t out_row = 0, out_panel = 0;
+  const T* zeros = nullptr;  // as MicroArgs has it
 };
 
 template <class Op, int MR, int... NP>
@@ -306,10 +307,10 @@ AOT_INLINE void block_by_strips(const BlockArgs<T, PackedB<T>>& a, const Done& d
           for (int64_t q = 0; q < np * a.out_panel; q += 64) __builtin_prefetch(row + q, 1, 3);
         }
       }
-      micro<Op, kHeights>(mr, np,
-                          {a.rows + i0, a.tap_stride, a.taps, 0, a.kc, b, a.b.panel_stride, kPanel,
-                           c, a.ldc, fetch, 0, false},
-                          a.half && np == 1 && j + 1 == a.panels);
+      MicroArgs<T> m{a.rows + i0, a.tap_stride, a.taps, 0, a.kc, b, a.b.panel_stride, kPanel,
+                     c,           a.ldc,        fetch,  0, false};
+      m.zeros = a.zeros;
+      micro<Op, kHeights>(mr, np, m, a.half && np == 1 && j + 1 == a.panels);
       j += np;
     }
     done(i0, i0 + mr);
@@ -401,6 +402,7 @@ template <class Op, int64_t KB, Heights kHeights, class T, class Source, class P
 AOT_INLINE void block_by_panels(const BlockArgs<T, Source>& a, const Prepare& prepare) {
   MicroArgs<T> m{a.rows, a.tap_stride, a.taps, 0,       a.kc, nullptr, 0,
                  kPanel, a.c,          a.ldc,  nullptr, 0,    false};
+  m.zeros = a.zeros;
   // A single strip uses B once: then nothing needs to stay in L1, and long streams read best.
   const bool once = kUnboundedB<Source> && std::is_same_v<Prepare, RowsInPlace> &&
                     a.mrows <= RegisterBlock<T>::kRows;

@@ -142,9 +142,10 @@ struct MatmulRun {
     const Cut& cut = kCuts.of[m1 - m0 < min64(Cfg::M, Cfg::MB)][n1 - n0 < min64(Cfg::N, Cfg::NB)];
     if constexpr (kWay == Way::kDots) {
       const A* const first = p.a + b * p.a_batch + m0 * p.a_row;
-      Dots<T>{first, p.a_row, b_from(b, n0), p.b_col, k()}.run(m1 - m0, n1 - n0, tile, kLd);
+      DotsFor<Cfg>{first, p.a_row, b_from(b, n0), p.b_col, k()}.run(m1 - m0, n1 - n0, tile, kLd);
       epi(b, m0, m1, n0, n1, tile, kLd);
     } else if constexpr (kWay == Way::kDirect) {
+      if (m0 == 0 && n0 == 0 && brings_b<Cfg>(cut)) bring_near(b_from(b, 0), p.b_row, k(), n());
       straight(cut, b, m0, m1, n0, n1);
     } else if constexpr (kWay == Way::kTurned) {
       turned(cut, b, m0, m1, n0, n1);

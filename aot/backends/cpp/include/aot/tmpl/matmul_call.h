@@ -228,6 +228,10 @@ constexpr int64_t packed_price(int64_t m, int64_t n, int64_t k) {
 }
 
 template <class Cfg>
+using DotsFor =
+    Dots<compute_t<typename Cfg::A>, dots_columns<compute_t<typename Cfg::A>>(Cfg::M, Cfg::N)>;
+
+template <class Cfg>
 constexpr Way matmul_way() {
   using A = typename Cfg::A;
   using B = typename Cfg::B;
@@ -269,7 +273,7 @@ constexpr Way matmul_way() {
   if (Cfg::A_ALONG == Along::kDepth && Cfg::B_ALONG == Along::kDepth && kLoadsParts<T, B> &&
       std::is_same_v<A, T> && std::is_same_v<B, T>) {
     const int64_t copies = packed_price<T>(m, n, Cfg::K) + packing;
-    return Dots<T>::price(m, n, Cfg::K) < copies ? Way::kDots : Way::kCopies;
+    return DotsFor<Cfg>::price(m, n, Cfg::K) < copies ? Way::kDots : Way::kCopies;
   }
   if (turned && Cfg::B_ALONG == Along::kDepth) {
     const int64_t exchanged = price_across<T>(n, m, Cfg::K, kept, true) + turning;
@@ -287,6 +291,15 @@ struct DirectCut {
 struct DirectCutsOf {
   DirectCut of[2][2];  // the last along rows, along columns
 };
+
+// Whether B goes into the second level of cache before its first use: there is room, and strips
+// read it again, some columns at a time.
+template <class Cfg>
+constexpr bool brings_b(const DirectCut& cut) {
+  constexpr int64_t kBytes = Cfg::K * Cfg::N * int64_t(sizeof(typename Cfg::B));
+  return Cfg::STRIDED_B && !kFewRegisters && kBytes <= kNearBytes && cut.groups.count > 1 &&
+         cut.strips.count > 1;
+}
 
 template <class Cfg>
 constexpr DirectCut direct_cut(int64_t m, int64_t n) {

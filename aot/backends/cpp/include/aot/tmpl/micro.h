@@ -28,6 +28,7 @@ struct MicroArgs {
   int64_t prefetch_stride;                 // every further panel; any address is harmless
   bool accumulate;                         // add to C instead of overwriting it
   int64_t prefetch_step = 64 / sizeof(T);  // elements from a k's line to the next k's
+  const T* zeros = nullptr;  // a row of zeros: a tap whose rows are all this one is left out
 };
 
 // Products that are summed before the sum goes to C: a chain of n additions of like terms errs by
@@ -64,6 +65,16 @@ inline constexpr int kPanelParts =
 template <class T>
 inline constexpr bool kHalvesPanels = kVectorRegisters < 32 && Simd<T>::kPerPanel > 1;
 
+// Whether a tap has the row of zeros, which there may not be, at all rows of a strip.
+template <int MR, class T>
+AOT_INLINE bool only_zeros(const T* const* rows, const T* zeros) {
+  if (__builtin_expect(rows[0] != zeros, 1)) return false;
+  for (int i = 1; i < MR; ++i) {
+    if (rows[i] != zeros) return false;
+  }
+  return true;
+}
+
 // One part of the panels, kPer vectors of each; moves `prefetch` on.
 template <class Op, int MR, int NP, class T = typename Op::Type,
           int kPer = Simd<T>::kPerPanel / kPanelParts<T>>
@@ -95,10 +106,17 @@ AOT_INLINE void micro_body(const MicroArgs<T>& m, int part, const T*& prefetch) 
     for (int64_t left = kChain; t < m.taps && left > 0;) {
       const int64_t stop = min64(m.kc, k + left);
       left -= stop - k;
+      const T* const* const rows = m.rows + t * m.tap_stride;
+      if (only_zeros<MR>(rows, m.zeros)) {
+        b += (stop - k) * m.step;
+        k = stop == m.kc ? 0 : stop;
+        t += stop == m.kc;
+        continue;
+      }
       const T* near[kNear];
       const T* volatile far[MR > kNear ? MR - kNear : 1];
       AOT_UNROLL for (int i = 0; i < MR; ++i) {
-        const T* const row = m.rows[t * m.tap_stride + i] + m.k0;
+        const T* const row = rows[i] + m.k0;
         if (i < kNear) {
           near[i] = row;
         } else {

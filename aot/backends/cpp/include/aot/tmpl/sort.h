@@ -9,7 +9,8 @@
 // above everything, -0.0 equal to 0.0; inverted when descending). A whole row is sorted by a
 // least-significant-digit radix sort (Knuth, TAOCP 3, 5.2.5), whose passes over digits that all
 // keys share are skipped. For few of many (4 k <= n), elements beyond the k-th best so far are
-// dropped as they come, and the survivors sorted whenever their room is full. Of a long row of
+// dropped as they come, floats that are neighbours a vector at a time, and the survivors sorted
+// whenever their room is full; very few are kept in order by insertion. Of a long row of
 // which the first ones are left out, elements whose leading digits belong to none of the wanted
 // ranks are dropped before anything is sorted, digit by digit: n steps for a few ranks.
 //   scratch = 2 * room * 16 + (k rounded up to 16) * 8, room = sort_room(n, k) items
@@ -180,6 +181,86 @@ AOT_INLINE Candidates candidates(const Key& key_of, int64_t n, int64_t first, in
   return found;
 }
 
+// The first ones are kept in order by insertion where they are no more than these.
+constexpr int64_t kInserted = 16;
+
+// The best k of what is offered, in two halves of scratch of `room` items each.
+template <int BYTES>
+struct Best {
+  SortItem *items, *other;
+  int64_t room, k;
+  int64_t count = 0;
+  bool bounded = false;
+  uint64_t bound = ~uint64_t(0);  // where bounded: such keys and greater ones are not among them
+
+  // Items come in the order of their positions.
+  AOT_INLINE void offer(uint64_t key, int64_t position) {
+    if (bounded && key >= bound) return;
+    if (k <= kInserted) return insert({key, position});
+    if (count == room) {
+      sort();
+      count = k;
+      bounded = true;
+      bound = items[k - 1].key;
+      if (key >= bound) return;
+    }
+    items[count++] = {key, position};
+  }
+  AOT_INLINE void insert(const SortItem& item) {
+    if (k == 0) return;
+    int64_t j = count < k ? count++ : k - 1;
+    for (; j > 0 && items[j - 1].key > item.key; --j) items[j] = items[j - 1];
+    items[j] = item;
+    bounded = count == k;
+    bound = items[k - 1].key;
+  }
+  AOT_INLINE void sort() {
+    SortItem* const sorted = sort_items<BYTES>(items, other, count);
+    if (sorted != items) other = items;
+    items = sorted;
+  }
+};
+
+// As bits, which of a vector's elements order before x or are not numbers.
+template <bool DESCENDING, class T>
+AOT_INLINE uint32_t lanes_before(const T* at, T x) {
+  using S = Simd<T>;
+  const auto v = S::load(at), limit = S::set1(x);
+#if defined(__AVX512F__)
+  constexpr int kNotBehind = DESCENDING ? _CMP_NLE_UQ : _CMP_NGE_UQ;
+  if constexpr (sizeof(T) == 4) return _mm512_cmp_ps_mask(__m512(v), __m512(limit), kNotBehind);
+  if constexpr (sizeof(T) == 8) return _mm512_cmp_pd_mask(__m512d(v), __m512d(limit), kNotBehind);
+#else
+  const auto behind = DESCENDING ? v <= limit : v >= limit;
+  uint32_t bits = 0;
+  AOT_UNROLL for (int i = 0; i < S::kLanes; ++i) bits |= uint32_t(behind[i] == 0) << i;
+  return bits;
+#endif
+}
+
+// All n elements of a row, `step` apart.
+template <class Cfg, class Key, class Best>
+AOT_INLINE void offer_all(const typename Cfg::A* at, int64_t step, int64_t n, const Key& key_of,
+                          Best& best) {
+  using T = typename Cfg::A;
+  int64_t j = 0;
+  if constexpr (std::is_same_v<T, float> || std::is_same_v<T, double>) {
+    constexpr int64_t kL = Simd<T>::kLanes;
+    if (step == 1) {
+      for (; j < n && !best.bounded; ++j) best.offer(key_of(j), j);
+      for (; j + kL <= n; j += kL) {
+        const T limit = at[best.items[best.k - 1].position];
+        uint32_t bits = lanes_before<Cfg::DESCENDING>(at + j, limit);
+        for (; bits != 0; bits &= bits - 1) {
+          const int64_t i = j + __builtin_ctz(bits);
+          best.offer(key_of(i), i);
+        }
+      }
+    }
+  }
+  for (; j < n; ++j) best.offer(key_of(j), j);
+}
+
 // Rows m0 to m1, side by side at p.x, to `copies`.
 template <class Cfg>
 AOT_INLINE void copy_group(const SortArgs<Cfg>& p, int64_t m0, int64_t m1,
@@ -214,33 +295,19 @@ AOT_INLINE void argsort(const SortArgs<Cfg>& p, int64_t begin, int64_t end, void
       at = copies + place * sort_pitch(Cfg::N);
     }
     const int64_t step = Cfg::GROUP > 0 ? 1 : p.col;
-    detail::SortItem *items = first, *other = second;
-    int64_t count = 0;
-    uint64_t bound = ~uint64_t(0);  // keys of this size and above are not among the first k
-    bool bounded = false;
+    detail::Best<kBytes> best{first, second, room, p.k};
     const auto key_of = [&](int64_t j) { return detail::sort_key(widen(at[j * step])) ^ kInvert; };
     int64_t skipped = p.first;
     const bool selects = p.first > 0 && room == p.n && p.n >= kSelectedRow;
     if (selects) {
-      const auto found = detail::candidates<kBytes>(key_of, p.n, p.first, p.k, items);
-      count = found.count;
+      const auto found = detail::candidates<kBytes>(key_of, p.n, p.first, p.k, first);
+      best.count = found.count;
       skipped -= found.before;
+    } else {
+      detail::offer_all<Cfg>(at, step, p.n, key_of, best);
     }
-    for (int64_t j = selects ? p.n : 0; j < p.n; ++j) {
-      const uint64_t key = key_of(j);
-      if (bounded && key >= bound) continue;
-      if (count == room) {
-        detail::SortItem* const sorted = detail::sort_items<kBytes>(items, other, count);
-        other = sorted == first ? second : first;
-        items = sorted;
-        count = p.k;
-        bounded = true;
-        bound = p.k > 0 ? items[p.k - 1].key : 0;
-        if (key >= bound) continue;
-      }
-      items[count++] = {key, j};
-    }
-    const detail::SortItem* const sorted = detail::sort_items<kBytes>(items, other, count);
+    if (selects || p.k > detail::kInserted) best.sort();
+    const detail::SortItem* const sorted = best.items;
     const int64_t kept = p.k - p.first;
     for (int64_t j = 0; j < kept; ++j) tile[j] = sorted[skipped + j].position;
     epi(0, m, m + 1, 0, kept, tile, kept);

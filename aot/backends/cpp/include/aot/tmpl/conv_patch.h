@@ -1,0 +1,109 @@
+// The rows of input that a block of a convolution reads, copied: a part of conv.h.
+#ifndef AOT_TMPL_CONV_PATCH_H_
+#define AOT_TMPL_CONV_PATCH_H_
+
+#include "aot/tmpl/conv_call.h"
+
+namespace aot::tmpl {
+
+namespace detail {
+
+template <class Cfg>
+struct ConvPatch {
+  using A = typename Cfg::A;
+  using S = ConvShape<Cfg>;
+  using T = typename S::T;
+  const ConvArgs<Cfg>& p;
+
+  AOT_INLINE int64_t width() const { return (p.ow - 1) * Cfg::SW + (Cfg::KW - 1) * Cfg::DW + 1; }
+
+  // patch[kd][row][column][c]: what `rows` output rows from `first` on read, zeros where that is
+  // outside the data; of T or, as they are, of A.
+  template <class E>
+  void fill(int64_t g, int64_t first, int64_t rows, E* patch) const {
+    const int64_t width = this->width(), plane = first / p.oh, n = plane / p.od;
+    const int64_t d0 = plane % p.od * Cfg::SD - Cfg::PD, h0 = first % p.oh * Cfg::SH - Cfg::PH;
+    const int64_t used = (rows - 1) * Cfg::SH + (Cfg::KH - 1) * Cfg::DH + 1;
+    for (int64_t kd = 0; kd < Cfg::KD; ++kd) {
+      const int64_t d = d0 + kd * Cfg::DD;
+      for (int64_t r = 0; r < used; ++r) {
+        const int64_t h = h0 + r;
+        E* out = patch + (kd * S::kPatchRows + r) * width * S::kIc;
+        if (uint64_t(d) < uint64_t(p.d) && uint64_t(h) < uint64_t(p.h)) {
+          copy_line(p.x + n * p.sn + d * p.sd + h * p.sh + g * Cfg::IC * p.sc, width, out);
+        } else {
+          zero_row(out, width * S::kIc);
+        }
+      }
+    }
+  }
+
+  template <class E>
+  AOT_INLINE void copy_line(const A* line, int64_t width, E* out) const {
+    const int64_t left = min64(Cfg::PW, width), right = max64(left, min64(width, p.wd + Cfg::PW));
+    zero_row(out, left * S::kIc);
+    zero_row(out + right * S::kIc, (width - right) * S::kIc);
+    out += left * S::kIc;
+    line += (left - Cfg::PW) * p.sw;
+    const int64_t columns = right - left;
+    constexpr bool kPadded = std::is_same_v<A, E> && Cfg::IC != S::kIc;  // pairs
+    constexpr bool kFew = std::is_same_v<A, E> && sizeof(E) == 2 && S::kIc <= 8;
+    if (p.sc == 1 && p.sw == Cfg::IC && Cfg::IC == S::kIc) {
+      copy_row(line, columns * Cfg::IC, out);
+    } else if (kPadded && p.sc == 1 && p.sw == Cfg::IC) {
+      if constexpr (kPadded) pad_channels<Cfg::IC>(line, columns, out);
+    } else if (kFew && p.sc == 1) {
+      if constexpr (kFew) copy_few_channels<Cfg::IC, S::kIc>(line, p.sw, columns, out);
+    } else if (p.sc == 1) {
+      for (int64_t i = 0; i < columns; ++i) {
+        copy_row(line + i * p.sw, Cfg::IC, out + i * S::kIc);
+        if (S::kIc != Cfg::IC) zero_row(out + i * S::kIc + Cfg::IC, S::kIc - Cfg::IC);
+      }
+    } else if (p.sw == 1) {
+      interleave<Cfg::IC, S::kIc>(line, p.sc, columns, out);
+    } else {
+      for (int64_t i = 0; i < columns; ++i) {
+        for (int64_t c = 0; c < S::kIc; ++c) {
+          out[i * S::kIc + c] = c < Cfg::IC ? as<E>(line[c * p.sc + i * p.sw]) : as<E>(A{});
+        }
+      }
+    }
+  }
+
+  // table[tap][i]: into the patch, whose first row belongs to output row `first`. Lines outside the
+  // data are all the same one, which is returned; null where there are none.
+  template <class E>
+  const T* pointers(int64_t m0, int64_t m1, int64_t first, const E* patch, const T** to) const {
+    const int64_t width = this->width(), h0 = first % p.oh * Cfg::SH - Cfg::PH;
+    const int64_t d0 = first / p.oh % p.od * Cfg::SD - Cfg::PD;
+    const int64_t count = m1 - m0;
+    const T* zeros = nullptr;
+    int64_t row = m0 / p.ow - first, ow = m0 % p.ow;
+    for (int64_t i = 0, run; i < count; i += run, ow = 0, ++row) {
+      run = min64(count - i, p.ow - ow);
+      const T** out = to + i;
+      for (int64_t kd = 0; kd < Cfg::KD; ++kd) {
+        const bool d_in = uint64_t(d0 + kd * Cfg::DD) < uint64_t(p.d);
+        for (int64_t kh = 0; kh < Cfg::KH; ++kh) {
+          const int64_t down = row * Cfg::SH + kh * Cfg::DH;
+          const E* const line = patch + (kd * S::kPatchRows + down) * width * S::kIc;
+          const bool in = d_in && uint64_t(h0 + down) < uint64_t(p.h);
+          if (!in && zeros == nullptr) zeros = reinterpret_cast<const T*>(line);
+          for (int64_t kw = 0; kw < (S::kRuns ? 1 : Cfg::KW); ++kw, out += S::kTableRows) {
+            const E* const at = line + (ow * Cfg::SW + kw * Cfg::DW) * S::kIc;
+            for (int64_t q = 0; q < run; ++q) {
+              out[q] = in ? reinterpret_cast<const T*>(at + q * Cfg::SW * S::kIc) : zeros;
+            }
+          }
+        }
+      }
+    }
+    return zeros;
+  }
+};
+
+}  // namespace detail
+
+}  // namespace aot::tmpl
+
+#endif  // AOT_TMPL_CONV_PATCH_H_
