@@ -88,6 +88,7 @@ def drawn_in(out: str) -> str:
     return next(line.split()[-1] for line in out.splitlines() if line.startswith("working"))
 
 
+@pytest.mark.slow
 def test_the_next_command_is_done_by_a_fork_of_what_stayed(commands: Commands) -> None:
     code, first, _ = commands.run("-o", "a.pkg")
     assert code == 0
@@ -121,6 +122,7 @@ def test_the_next_command_is_done_by_a_fork_of_what_stayed(commands: Commands) -
     assert "AOT_STAY must be a number" in err
 
 
+@pytest.mark.slow
 def test_an_interrupt_reaches_who_works(commands: Commands) -> None:
     assert commands.run("-o", "a.pkg")[0] == 0
     text = (commands.folder / "model.py").read_text()
@@ -134,6 +136,7 @@ def test_an_interrupt_reaches_who_works(commands: Commands) -> None:
     assert "interrupted" in err
 
 
+@pytest.mark.slow
 def test_who_works_for_nobody_ends(commands: Commands) -> None:
     assert commands.run("-o", "a.pkg")[0] == 0
     text = (commands.folder / "model.py").read_text()
