@@ -174,7 +174,8 @@ def _options(
     return build_options.without_cache(made) if no_cache else made
 
 
-def _torch_side() -> ModuleType:
+def torch_side() -> ModuleType:
+    """What imports torch."""
     # Imported here: it brings torch along, which the other commands do without.
     try:
         with garbage.kept_for_good(), methods_kept("torch"), no_source_read():
@@ -207,7 +208,7 @@ def _missing(error: ModuleNotFoundError) -> Exception:
 
 def _build(model: Path, options: BuildOptions, observer: Observer) -> BuildReport:
     begin(options)  # compilers work while torch is imported and the model captured
-    driver = _torch_side().driver
+    driver = torch_side().driver
     kept = Keep()
     observers: list[Observer] = [observer, kept]
     if options.dump_dir is not None:
@@ -289,7 +290,7 @@ def build(
     if not watched:
         work()
         return
-    _torch_side()  # once, for all builds
+    torch_side()  # once, for all builds
     told = [*(["--json"] if as_json else []), *(["--debug"] if debug else [])]
     files = (model, *options.operator_libraries, *(path for _, path in options.files))
     watch(partial(exit_code, told, work), files, _written_by(options))
@@ -376,7 +377,7 @@ def check(
     eager in float64. Where one is too large, the exit code is 1, and the first difference is told:
     the stage of the compiler, the kernel, the model's line.
     """
-    checking = _torch_side().checking
+    checking = torch_side().checking
     chosen = dict(size_given(text) for text in sizes)
     with TemporaryDirectory() as folder, _shown(quiet=as_json) as observer:
         place = output or Path(folder) / "model.pkg"
@@ -430,7 +431,7 @@ def tune(
     debug: bool,
 ) -> None:
     """Measure block sizes for MODEL's GPU kernels here, and keep the winners for later builds."""
-    tuning = _torch_side().tune
+    tuning = torch_side().tune
     options = build_options.from_environment(jobs=jobs, debug=debug)
     report = tuning.tune(model, build_options.parse_target(target), options, rounds=rounds)
     kept = tuning.record(report, database)
@@ -457,7 +458,7 @@ def ops(table: bool, as_json: bool, debug: bool) -> None:
 
 
 def _rival(model: Path, inputs: Sequence[Any]) -> Rival:
-    rival: Rival = partial(_torch_side().eager, model, inputs)
+    rival: Rival = partial(torch_side().eager, model, inputs)
     return rival
 
 

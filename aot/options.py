@@ -44,6 +44,7 @@ STAGES = (
 ENVIRONMENT = {
     "AOT_CACHE_DIR": "where compiled kernels are kept between builds",
     "AOT_JOBS": "how many compilers run at once",
+    "AOT_STAY": "for how many seconds a process stays that does the next `aot-package` sooner",
     "CXX": "the C++ compiler",
     "XDG_CACHE_HOME": "parent of the default cache",
 }
@@ -51,6 +52,12 @@ ENVIRONMENT = {
 
 _STEERING = ("TRITON_", "PTXAS_", "DISABLE_", "LLVM_", "MLIR_", "NVPTX_", "USE_IR_LOC")
 """Beginnings of the names of variables that Triton reads."""
+
+_COMPILER_PATHS = (
+    *("CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH", "LIBRARY_PATH", "COMPILER_PATH"),
+    *("GCC_EXEC_PREFIX", "CCC_OVERRIDE_OPTIONS"),
+)
+"""Variables by which C++ compilers take other headers, libraries, programs or options."""
 
 
 @dataclass(frozen=True)
@@ -256,9 +263,43 @@ def compile_environment(changes: Mapping[str, str]) -> dict[str, str]:
     return {**kept, **changes}
 
 
+def seconds_to_stay(environ: Mapping[str, str]) -> float:
+    """`AOT_STAY`, or 0: nobody stays.
+
+    Raises:
+        UsageError: It is no number of seconds.
+    """
+    text = environ.get("AOT_STAY", "") or "0"
+    if not text.isdigit():
+        raise UsageError(f"AOT_STAY must be a number of seconds, not {text!r}")
+    return float(text)
+
+
+def everything_set() -> dict[str, str]:
+    """The whole environment of this process, for one that does a command in its place."""
+    return dict(os.environ)
+
+
+def set_anew(values: Mapping[str, str], names: Sequence[str]) -> None:
+    """Gives variables of these names the values that they have in another process, or none."""
+    for name in names:
+        os.environ.pop(name, None)
+    os.environ.update(values)
+
+
+def compiler_paths() -> Mapping[str, str]:
+    """What is set of the variables by which a C++ compiler makes other code of the same source."""
+    return {name: os.environ[name] for name in _COMPILER_PATHS if name in os.environ}
+
+
 def from_environment(**choices: object) -> BuildOptions:
-    """`BuildOptions` with defaults from the environment; `choices` that are None are left out."""
+    """`BuildOptions` with defaults from the environment; `choices` that are None are left out.
+
+    Raises:
+        UsageError: A variable or a choice makes no sense.
+    """
     environ = environment()
+    seconds_to_stay(environ)  # used ahead of all else, where nothing can be told
     defaults: dict[str, object] = {
         "jobs": default_jobs(environ),
         "cache_dir": default_cache_dir(environ),

@@ -18,7 +18,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NoReturn
 
-INTERVAL = 0.1
+from aot.ahead import Told, Waiting, fork_ahead
+
+INTERVAL = 0.02
 """Seconds between two looks at the files."""
 
 State = tuple[int, int] | None
@@ -37,9 +39,11 @@ def watch(build: Callable[[], int], given: Iterable[Path], own: Iterable[Path]) 
         KeyboardInterrupt: This is how it ends.
     """
     kept, written = [path.resolve() for path in given], [path.resolve() for path in own]
+    build_next = _Next(build)
     while True:
         before = {str(path): state_of(str(path)) for path in kept}
-        before |= {p: s for p, s in _built(build).items() if not _is_below(p, written)}
+        before |= {p: s for p, s in build_next.read().items() if not _is_below(p, written)}
+        build_next = _Next(build)
         print(f"watching {len(before)} files; interrupt to end", file=sys.stderr, flush=True)
         print(f"changed: {first_change(before)}", file=sys.stderr, flush=True)
 
@@ -66,30 +70,39 @@ def _is_below(path: str, places: Iterable[Path]) -> bool:
     return any(Path(path).is_relative_to(place) for place in places)
 
 
-def _built(build: Callable[[], int]) -> Mapping[str, State]:
-    """What a build in a process of its own has read, and how that was; whatever became of it.
+class _Next:
+    """The next build, in a process that is forked before there is anything to build."""
 
-    Raises:
-        KeyboardInterrupt: We are to end; the build is ended with us.
-    """
-    reading, writing = os.pipe()
-    sys.stdout.flush()
-    sys.stderr.flush()
-    child = os.fork()
-    if child == 0:
-        os.close(reading)
-        _build_and_leave(build, writing)
-    os.close(writing)
-    try:
-        with os.fdopen(reading, encoding="utf-8") as told:
-            text = told.read()
-        os.waitpid(child, 0)
-    except KeyboardInterrupt:
-        with suppress(ProcessLookupError):
-            os.kill(child, signal.SIGINT)
-        os.waitpid(child, 0)
-        raise
-    return {path: tuple(state) for path, state in json.loads(text or "{}").items()}
+    def __init__(self, build: Callable[[], int]) -> None:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        self._reading, writing = os.pipe()
+        self._fork = fork_ahead()
+        if isinstance(self._fork, Told):
+            os.close(self._reading)
+            _build_and_leave(build, writing)
+        os.close(writing)
+
+    def read(self) -> Mapping[str, State]:
+        """Has it built: what was read, and how that was; whatever became of the build.
+
+        Raises:
+            KeyboardInterrupt: We are to end; the build is ended with us.
+        """
+        assert isinstance(self._fork, Waiting)
+        process, text = self._fork.process, ""
+        try:
+            with suppress(OSError):  # it has ended, as if it had been built
+                self._fork.tell()
+            with os.fdopen(self._reading, encoding="utf-8") as told:
+                text = told.read()
+            os.waitpid(process, 0)
+        except KeyboardInterrupt:
+            with suppress(ProcessLookupError):
+                os.kill(process, signal.SIGINT)
+            os.waitpid(process, 0)
+            raise
+        return {path: tuple(state) for path, state in json.loads(text or "{}").items()}
 
 
 def _build_and_leave(build: Callable[[], int], told: int) -> NoReturn:

@@ -462,7 +462,7 @@ class Held:
     def __del__(self):
         print("taken apart")
 held = Held()
-def main():
+def main(*given):
     atexit.register(print, "told to end")
     what = sys.argv[1]
     if what == "raise":

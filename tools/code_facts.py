@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
@@ -111,7 +112,13 @@ def native_files() -> list[tuple[Path, int]]:
 
 
 def read_python(path: Path) -> PythonFile:
-    """Facts of one file. Raises SyntaxError when it is no Python."""
+    """Facts of one file, which is read once. Raises SyntaxError when it is no Python."""
+    found = path.stat()
+    return _read(path, found.st_mtime_ns, found.st_size)
+
+
+@cache
+def _read(path: Path, changed: int, nbytes: int) -> PythonFile:
     text = path.read_text(encoding="utf-8")
     tree = ast.parse(text, str(path))
     nodes = list(ast.walk(tree))

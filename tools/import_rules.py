@@ -20,10 +20,12 @@ BASE = ("errors", "options", "version")
 """Modules without dependencies that everyone in `aot` may import."""
 
 ALLOWED: dict[str, tuple[str, ...]] = {
+    "ahead": (),
     "errors": (),
     "garbage": (),
     "kept_code": (*BASE, "backends"),
     "options": ("errors",),
+    "resident": (*BASE, "ahead", "torch_library", "watching"),
     "torch_library": (),
     "version": (),
     "symbolic": BASE,
@@ -52,11 +54,12 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "cli": (
         *BASE,
         *("api", "backends", "driver", "garbage", "kept_code", "report", "link", "lowering"),
-        *("torch_library", "trust_commands"),
+        *("torch_library", "trust_commands", "watching"),
     ),
     "api": (*BASE, "backends", "check", "driver", "frontend", "report", "tune"),
     "__init__": ("api", "version"),
-    "__main__": ("garbage", "torch_library", "version"),
+    "__main__": (*BASE, "garbage", "resident", "torch_library"),
+    "watching": ("ahead",),
 }
 """Part of `aot` -> parts that it may import, besides itself."""
 

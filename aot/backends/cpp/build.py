@@ -71,17 +71,21 @@ class Builder:
     def _headers(self) -> str:
         return headers_digest(include_directories())
 
+    @cached_property
+    def _tools(self) -> str:
+        return self.toolchain.key()
+
     def key(self, units: Sequence[Unit], arch: str) -> str:
         """The content hash of one ISA level's shared object."""
-        texts = (u.name + "\0" + u.text for u in units)
+        texts = (part for unit in units for part in (unit.name, unit.text))
         return self._digest(arch, *self.toolchain.link_flags(arch), *texts)
 
     def _digest(self, arch: str, *parts: str) -> str:
         digest = hashlib.sha256()
-        compiler = (self.toolchain.key(), self._headers, *self.toolchain.compile_flags(arch))
+        compiler = (self._tools, self._headers, *self.toolchain.compile_flags(arch))
         for part in (*compiler, *parts):
-            digest.update(part.encode())
-            digest.update(b"\0")
+            text = part.encode()
+            digest.update(b"%d\0" % len(text) + text)
         return digest.hexdigest()
 
     def build(self, units: Sequence[Unit], archs: Sequence[str]) -> dict[str, bytes]:

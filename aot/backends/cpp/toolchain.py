@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
+import os
 import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 from aot.errors import ToolchainMissing
+from aot.options import compiler_paths
 
 COMMON_FLAGS = (
     "-std=c++17",
@@ -83,8 +86,10 @@ class Toolchain:
         return (*LINK_FLAGS, *(self.arch_flags(arch) if self.family == "zig" else ()))
 
     def key(self) -> str:
-        """Identifies the compiler in cache keys."""
-        return hashlib.sha256(f"{self.family} {self.version}".encode()).hexdigest()
+        """Identifies the compiler, and what it calls and looks into, in cache keys."""
+        steered = (f"{name}={value}" for name, value in sorted(compiler_paths().items()))
+        parts = (self.family, self.version, *self.command, *_programs(self.command), *steered)
+        return hashlib.sha256("\0".join(parts).encode()).hexdigest()
 
 
 def find_toolchain(wish: str = "") -> Toolchain:
@@ -129,6 +134,15 @@ def _probe(command: tuple[str, ...]) -> Toolchain | None:
     return Toolchain(command, "clang" if "clang" in ran.stdout else "gcc", first)
 
 
+def _programs(command: Sequence[str]) -> Iterator[str]:
+    """Which files compile, assemble and link: a version is told by the first of them alone."""
+    for name in (command[0], "as", "ld"):
+        path = Path(os.path.realpath(shutil.which(name) or name))
+        with suppress(OSError):
+            found = path.stat()
+            yield f"{path} {found.st_size} {found.st_mtime_ns}"
+
+
 def include_directories() -> tuple[Path, ...]:
     """Where the kernel headers lie: with this package, and the ABI header in a source checkout."""
     here = Path(__file__).resolve().parent / "include"
@@ -141,9 +155,10 @@ def headers_digest(directories: Sequence[Path]) -> str:
     """A hash of every header that generated code may include."""
     digest = hashlib.sha256()
     own, *others = directories
-    files = sorted(own.rglob("*.h"))
-    files += [d / "aot" / "kernel_abi.h" for d in others]
-    for file in files:
-        digest.update(file.name.encode())
-        digest.update(file.read_bytes())
+    files = [(file, file.relative_to(own)) for file in sorted(own.rglob("*.h"))]
+    files += [(d / "aot" / "kernel_abi.h", Path("aot/kernel_abi.h")) for d in others]
+    for file, name in files:
+        text = file.read_bytes()
+        digest.update(f"{name}\0{len(text)}\0".encode())
+        digest.update(text)
     return digest.hexdigest()

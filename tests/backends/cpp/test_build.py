@@ -19,12 +19,19 @@ from aot.backends.cpp import build as build_module
 from aot.backends.cpp.backend import CppBackend
 from aot.backends.cpp.build import Builder, Unit, make_units
 from aot.backends.cpp.kernel import SIGNATURE
-from aot.backends.cpp.toolchain import Toolchain, find_toolchain
+from aot.backends.cpp.toolchain import Toolchain, find_toolchain, headers_digest
 from aot.backends.registry import backend_for
 from aot.errors import CompilerFailed, ToolchainError, ToolchainMissing, UsageError
 from aot.ir.dtypes import FLOAT32
 from aot.ir.scalar import unary
-from aot.options import ALL_CPU, BuildOptions, Target, default_cache_dir, environment
+from aot.options import (
+    _COMPILER_PATHS,
+    ALL_CPU,
+    BuildOptions,
+    Target,
+    default_cache_dir,
+    environment,
+)
 from tests.backends.kernel_runner import GraphMaker, Program, axes, machine_levels, nest
 
 ONE = Target("cpu", ("x86-64-v2",))
@@ -261,6 +268,82 @@ def test_objects_of_an_earlier_build_are_linked_as_they_are(tmp_path, monkeypatc
     monkeypatch.undo()
     whole = Builder(find_toolchain(), None, 1, tmp_path / "keep").build(units, ONE.archs)
     assert whole == library
+
+
+def fake_compiler(folder, text="a"):
+    folder.mkdir(exist_ok=True)
+    program = folder / "c++"
+    program.write_text(f"#!/bin/sh\n# {text}\n")
+    program.chmod(0o755)
+    return str(program)
+
+
+A_UNIT = Unit("a", "text")
+
+
+def key_of(tools, arch="x86-64-v3", units=(A_UNIT,), headers=""):
+    builder = Builder(tools, None, 1, Path())
+    builder.__dict__["_headers"] = headers
+    return builder.key(units, arch), builder._digest(arch, units[0].text)
+
+
+def test_a_change_of_anything_that_a_result_depends_on_is_compiled(tmp_path, monkeypatch):
+    for name in _COMPILER_PATHS:
+        monkeypatch.delenv(name, raising=False)
+    command = fake_compiler(tmp_path / "bin")
+    tools = Toolchain((command,), "gcc", "c++ 12.2.0")
+    first = key_of(tools)
+    assert key_of(tools) == first
+    others = {
+        "level": key_of(tools, arch="x86-64-v4"),
+        "text": key_of(tools, units=(Unit("a", "texts"),)),
+        "headers": key_of(tools, headers="other"),
+        "version": key_of(replace(tools, version="c++ 12.2.1")),
+        "family": key_of(replace(tools, family="clang")),
+        "option in the command": key_of(replace(tools, command=(command, "-DX"))),
+        "compiler of the same version": key_of(
+            replace(tools, command=(fake_compiler(tmp_path / "other", "b"),))
+        ),
+    }
+    for flags in ("compile_flags", "link_flags"):
+        with monkeypatch.context() as patch:
+            patch.setattr(Toolchain, flags, lambda self, arch: ("-O0",))
+            others[flags] = key_of(tools)
+    for name in _COMPILER_PATHS:
+        with monkeypatch.context() as patch:
+            patch.setenv(name, "/somewhere")
+            others[name] = key_of(tools)
+    for name in ("as", "ld"):
+        with monkeypatch.context() as patch:
+            own = tmp_path / name
+            own.mkdir()
+            shutil.copy(command, own / name)
+            patch.setenv("PATH", f"{own}:/usr/bin:/bin")
+            others[name] = key_of(tools)
+    fake_compiler(tmp_path / "bin", "is another one now")
+    others["compiler in its place"] = key_of(tools)
+    libraries = [first[0], *(library for library, _ in others.values())]
+    assert len(set(libraries)) == len(libraries)
+    objects = [first[1], *(part for name, (_, part) in others.items() if name != "link_flags")]
+    assert len(set(objects)) == len(objects)
+
+
+def test_units_that_only_run_together_are_other_units():
+    tools = Toolchain(("c++",), "gcc", "1")
+    apart = key_of(tools, units=(Unit("a", "text"), Unit("b", "")))[0]
+    assert apart != key_of(tools, units=(Unit("a", "text\0b\0"),))[0]
+
+
+def test_headers_that_change_their_text_name_or_place_have_another_digest(tmp_path):
+    found = []
+    for k, (name, text) in enumerate(
+        [("a/x.h", "1"), ("a/x.h", "2"), ("a/y.h", "1"), ("b/x.h", "1")]
+    ):
+        folder = tmp_path / str(k)
+        (folder / name).parent.mkdir(parents=True)
+        (folder / name).write_text(text)
+        found.append(headers_digest((folder,)))
+    assert len(set(found)) == len(found)
 
 
 def test_builds_at_the_same_time_share_a_cache(tmp_path):

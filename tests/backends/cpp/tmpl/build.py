@@ -39,9 +39,12 @@ struct Epilogue {
 """Of convolutions, in C++: what they become, and what exports them."""
 
 
+_EMULATE = "AOT_TMPL_EMULATE_BF16"
+
+
 def emulated(unit: str) -> str:
     """What stands ahead of a source that shall do without the machine's units of bfloat16."""
-    return f"#define AOT_TMPL_EMULATE_BF16\n#define AOT_TMPL_BF16_AT_MOST {unit}\n"
+    return f"#define {_EMULATE}\n#define AOT_TMPL_BF16_AT_MOST {unit}\n"
 
 
 _NEEDS = {
@@ -83,7 +86,9 @@ def build(source: str, level: str, ahead: str = "") -> ctypes.CDLL:
     """
     found = find_toolchain()
     tools = Strict(found.command, found.family, found.version)
-    flags = [*tools.compile_flags(level), f"-I{INCLUDE}"]
+    # An emulated unit is nothing that is shipped, and optimising it is four fifths of compiling it.
+    unoptimised = ["-O0"] if _EMULATE in ahead else []
+    flags = [*tools.compile_flags(level), *unoptimised, f"-I{INCLUDE}"]
     text = ahead + source
 
     def make(folder: Path) -> None:
