@@ -265,7 +265,7 @@ def _emit_short_rows(kernel: NestKernel, context: KernelContext, rows: TileDim) 
     *stages, last = kernel.stages
     for stage in stages:
         emit_stage(body, stage)
-    points = product(a.extent for a in last.order)
+    points = product([a.extent for a in last.order])
     body.open_dim(TileDim("r0", last.order, power_above(int(points)), 1), "0")
     for nest in last.nests:
         for store in nest.stores:

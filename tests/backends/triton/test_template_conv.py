@@ -396,7 +396,7 @@ def test_deep_groups_are_worth_zeros_that_fill_vectors(
 ) -> None:
     """1024 pairs of tap and channel are deep."""
     module = model(2 * inputs, 2 * outputs, 5, dtype, groups=2, padding=2, stride=stride)
-    x = tensor(1, 2 * inputs, 60, 60, dtype=dtype)
+    x = tensor(1, 2 * inputs, 120, 120, dtype=dtype)
     texts = [f.text for f in emitted(module, x).functions]
     assert any("conv_narrow(" in text for text in texts) == narrow
 
