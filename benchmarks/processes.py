@@ -8,10 +8,13 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures import wait as wait_for
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from pathlib import Path
+from queue import Empty, SimpleQueue
 from typing import Protocol, TypeVar
 
 import torch
@@ -102,18 +105,30 @@ def build_all(
     """Packages, `jobs` problems at a time, by their names; what hangs is left to its timing.
 
     On a CPU all are built before this returns: its cores are what is timed. A single job leaves
-    each package to the timing, too.
+    each package to the timing, too. For a GPU a process builds one after the other, as it begins
+    with a second or more of what all of them load.
     """
 
+    idle = SimpleQueue[Timer]()
+    for _ in range(jobs):
+        idle.put(Timer(partial(_building, build), settings))
+
     def build_one(name: str) -> None:
-        process = _process(_building, build, name, settings)
-        process.join(BUILDING)
-        process.kill()
-        process.join()
+        builder = idle.get()
+        builder.tell(name, _Unheard())
+        idle.put(builder)
+
+    def end(_: Future[None]) -> None:
+        if all(each.done() for each in built.values()):
+            with suppress(Empty):
+                while True:
+                    idle.get_nowait().end()
 
     pool = ThreadPoolExecutor(jobs)
     begin = build_one if jobs > 1 else lambda name: None
     built = {name: pool.submit(begin, name) for name in names}
+    for each in built.values():
+        each.add_done_callback(end)
     pool.shutdown(wait=False)
     if settings.device == "cpu":
         wait_for(built.values())
@@ -137,7 +152,7 @@ class Timer:
     """A process that times one problem after the other; another one when it hangs or dies.
 
     On a CPU each problem has a process, whose memory is bounded, to itself; on a GPU, where a
-    process takes seconds to begin, one does many.
+    process takes seconds to begin, one does many. Packages are made by such processes, too.
     """
 
     def __init__(self, times: Times, settings: Settings) -> None:
@@ -149,7 +164,7 @@ class Timer:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._end()
+        self.end()
 
     def tell(self, name: str, row: Row) -> None:
         """Gives the row the events of the problem of a name, up to where it ends or is ended."""
@@ -159,12 +174,12 @@ class Timer:
         try:
             self._names.send(name)
         except OSError:  # it died behind its last problem
-            self._end()
+            self.end()
             self.tell(name, row)
             return
         alive = listen(row, self._events, self._process, self._settings)
         if not alive or self._settings.device == "cpu":
-            self._end()
+            self.end()
 
     def _begin(self) -> None:
         context = multiprocessing.get_context("forkserver")
@@ -174,7 +189,8 @@ class Timer:
         asked.close()
         told.close()
 
-    def _end(self) -> None:
+    def end(self) -> None:
+        """Ends the process, if there is one."""
         if self._process is not None:
             self._names.close()
             self._process.kill()
@@ -245,9 +261,20 @@ def listen(row: Row, receiver: Connection, process: BaseProcess, settings: Setti
         row.take(last)
 
 
-def _building(build: Build, name: str, settings: Settings) -> None:
-    torch.set_num_threads(1)
+def _building(build: Build, name: str, settings: Settings) -> Iterator[Event]:
+    """A problem that is packaged alone."""
+    yield Event("begin", 0)
     build(name, settings)
+
+
+class _Unheard:
+    """The row of what is packaged: whatever happens, the timing finds out again."""
+
+    def __init__(self) -> None:
+        self.notes: list[str] = []
+
+    def take(self, event: Event) -> None:
+        """Nothing is kept."""
 
 
 def _serve(times: Times, names: Connection, settings: Settings, sender: Connection) -> None:

@@ -182,6 +182,25 @@ def complaint(
     error, own = (float(np.abs(values[k] - values[2]).max()) for k in (0, 1))
     scale = float(np.abs(values[2]).max())
     least = ROUNDINGS[eager.dtype.name] * scale if floor is None else floor
+    return excess(error, own, scale, least, slack)
+
+
+def excess(
+    error: float,
+    own: float,
+    scale: float,
+    least: float,
+    slack: Callable[[], float] | None = None,
+) -> str:
+    """Why an output's greatest error is too much, "" when it is not.
+
+    Args:
+        error: Ours.
+        own: Eager's.
+        scale: The greatest magnitude.
+        least: An error that is never too much.
+        slack: As of `complaint`.
+    """
     # Written so that a NaN of ours is an error.
     if error <= max(FACTOR * own, least):
         return ""

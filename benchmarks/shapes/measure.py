@@ -8,19 +8,17 @@ from pathlib import Path
 from typing import Any
 
 import aot_runtime
-import numpy as np
 import torch
 from torch import nn
 from torch.utils import _pytree as pytree
 
 import aot
 from aot.errors import AotError
-from aot.frontend.weights import to_array
 from benchmarks.clocks import BATCH_SECONDS, Call, device_seconds, in_turn, processor_seconds
 from benchmarks.processes import Event, Settings, first_line
 from benchmarks.shapes.case import Tensor, convert
 from benchmarks.shapes.cases import case_at, place_of
-from tests.comparing import TOLERANCE, complaint
+from tests.comparing import ROUNDINGS, TOLERANCE, excess
 
 HOST_BATCH_SECONDS = 0.002
 """Of a batch of calls on a CPU, which hides what a clock costs."""
@@ -30,8 +28,6 @@ AGAIN = 1.05
 
 TIMES = 3
 """How often at most."""
-
-Array = np.ndarray[Any, Any]
 
 
 def build_case(name: str, settings: Settings) -> None:
@@ -69,7 +65,9 @@ def times_of(name: str, settings: Settings) -> Iterator[Event]:
     threads = 1 if settings.device == "cpu" else None
     try:
         module, inputs = case_at(seed, index, settings.device).build(settings.device, index)
-        model = aot_runtime.load(_path(name, settings), settings.place, num_threads=threads)
+        path = _path(name, settings)
+        model = aot_runtime.load(path, settings.place, num_threads=threads)
+        path.unlink()  # hundreds of them, with their weights, do not fit on every disk
         calls = {"eager": lambda: module(*inputs), "ours": lambda: model(*inputs)}
         yield from compared(index, calls, module, inputs)
         for seconds in _timed(calls, settings):
@@ -97,34 +95,56 @@ def _timed(calls: Mapping[str, Call], settings: Settings) -> Iterator[dict[str, 
 def compared(
     index: int, calls: Mapping[str, Call], module: nn.Module, inputs: tuple[Tensor, ...]
 ) -> Iterator[Event]:
-    """Greatest errors beside float64's magnitude, as "… error", and what is wrong, as "wrong"."""
-    results = {who: _arrays(call()) for who, call in calls.items()}
-    exact = _arrays(copy.deepcopy(module).double()(*(convert(x, torch.float64) for x in inputs)))
+    """Greatest errors beside float64's magnitude, as "… error", and what is wrong, as "wrong".
+
+    They are found where the results are: a GPU takes no time for what a host takes seconds for.
+    """
+    results = {who: _leaves(call()) for who, call in calls.items()}
+    exact = _leaves(copy.deepcopy(module).double()(*(convert(x, torch.float64) for x in inputs)))
     wrong = ""
     for who, found in results.items():
         errors = [_error(f, x) for f, x in zip(found, exact, strict=True)]
         yield Event(f"{who} error", index, max(errors))
     for ours, eager, reference in zip(results["ours"], results["eager"], exact, strict=True):
-        wrong = wrong or complaint(ours, eager, reference, _floor(reference, eager))
+        wrong = wrong or wrong_of(ours, eager, reference)
     if wrong:
         yield Event("wrong", index, text=wrong)
 
 
-def _floor(exact: Array, eager: Array) -> float | None:
-    """An error that is never too much: float64 is its own reference, whose errors nobody knows."""
-    if eager.dtype != np.float64 or not exact.size:
-        return None
-    return TOLERANCE[torch.float64] * float(np.abs(exact).max())
+def _leaves(nested: Any) -> list[Tensor]:
+    return [torch.as_tensor(leaf) for leaf in pytree.tree_leaves(nested)]
 
 
-def _arrays(nested: Any) -> list[Array]:
-    leaves = [torch.as_tensor(leaf) for leaf in pytree.tree_leaves(nested)]
-    return [to_array(leaf.cpu()) for leaf in leaves]
+def wrong_of(ours: Tensor, eager: Tensor, exact: Tensor) -> str:
+    """What `tests.comparing.complaint` says of tensors on any device: "" when nothing is wrong.
+
+    float64 is its own reference, whose errors nobody knows: its tolerance is never too much.
+    """
+    if ours.shape != eager.shape or ours.dtype != eager.dtype:
+        return f"{ours.dtype}{list(ours.shape)} instead of {eager.dtype}{list(eager.shape)}"
+    if not eager.is_floating_point():
+        different = int((ours != eager).sum())
+        return f"{different} of {eager.numel()} elements differ" if different else ""
+    special = ~torch.isfinite(eager)
+    if special.any() and not torch.allclose(ours[special], eager[special], equal_nan=True):
+        return "NaN or infinity in other places than eager"
+    if not eager.numel() or special.all():
+        return ""
+    error, own = (_distance(found, exact, special) for found in (ours, eager))
+    scale = float(exact.abs().masked_fill(special, 0.0).max())
+    exactly = eager.dtype == torch.float64
+    part = TOLERANCE[eager.dtype] if exactly else ROUNDINGS[str(eager.dtype).split(".")[-1]]
+    return excess(error, own, scale, part * scale)
 
 
-def _error(found: Array, exact: Array) -> float:
+def _distance(found: Tensor, exact: Tensor, left_out: Tensor) -> float:
+    """The greatest one; NaN where there is any."""
+    return float((found.double() - exact).abs().masked_fill(left_out, 0.0).max())
+
+
+def _error(found: Tensor, exact: Tensor) -> float:
     """The greatest distance, beside the greatest magnitude; 0 of integers."""
-    if exact.dtype.kind not in "fV" or not exact.size:
+    if not exact.is_floating_point() or not exact.numel():
         return 0.0
-    scale = float(np.abs(exact).max())
-    return float(np.abs(found.astype(np.float64) - exact).max()) / (scale or 1.0)
+    scale = float(exact.abs().max())
+    return float((found.double() - exact).abs().max()) / (scale or 1.0)

@@ -1,6 +1,8 @@
 """Who times what: one GPU after the other takes the next problem."""
 
+import os
 from concurrent.futures import Future
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -44,6 +46,23 @@ def test_every_problem_is_timed_once(
     assert len(done) == len(rows)
     assert {note.split(" on ")[1] for row in done for note in row.notes} <= places
     assert all(len(row.notes) == 1 for row in done)
+
+
+def _by_process(name: str, settings: Settings) -> str | None:
+    """Leaves the number of its process; one of them dies."""
+    (settings.folder / name).write_text(str(os.getpid()), encoding="utf-8")
+    if name == "2":
+        os._exit(1)
+    return None
+
+
+def test_a_process_packages_one_after_the_other_and_another_one_follows_it(tmp_path: Path) -> None:
+    names = [str(k) for k in range(8)]
+    built = processes.build_all(names, _by_process, replace(SETTINGS, folder=tmp_path), 2)
+    for name in names:
+        built[name].result(timeout=100)
+    numbers = {(tmp_path / name).read_text(encoding="utf-8") for name in names}
+    assert 1 < len(numbers) <= 3
 
 
 def _packaged(name: str, settings: Settings) -> str:

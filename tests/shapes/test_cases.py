@@ -9,12 +9,14 @@ import pytest
 import torch
 
 import aot
+from aot.frontend.weights import to_array
 from benchmarks.shapes.attention import HEADS
 from benchmarks.shapes.case import SCALES, SHORT, Numbers
 from benchmarks.shapes.cases import CYCLE, FAMILIES, case_at, family_at, name_of, place_of
 from benchmarks.shapes.convolutions import KINDS
-from benchmarks.shapes.measure import compared
+from benchmarks.shapes.measure import compared, wrong_of
 from benchmarks.shapes.rows import NORMS, REDUCED, SEARCHED
+from tests.comparing import complaint
 from tests.settings import level, seeded
 
 MANY = 1500
@@ -107,3 +109,21 @@ def test_a_dozen_small_ones_keep_the_error_rule(index: int, tmp_path: Path) -> N
         calls = {"eager": lambda: module(*inputs), "ours": lambda: model(*inputs)}
         events = list(compared(index, calls, module, inputs))
     assert [event.what for event in events] == ["eager error", "ours error"], events[-1].text
+
+
+@pytest.mark.parametrize("dtype", (torch.float32, torch.float64, torch.bfloat16, torch.int64))
+def test_tensors_are_held_to_the_rule_of_arrays(dtype: torch.dtype) -> None:
+    """Where results lie on a GPU they are not fetched to be compared."""
+    generator = torch.Generator().manual_seed(seeded())
+    exact = torch.randn(64, generator=generator, dtype=torch.float64)
+    exact[3], exact[5] = float("inf"), float("nan")
+    if dtype == torch.int64:
+        exact = (exact.nan_to_num(posinf=0.0) * 9).to(dtype)
+    eager = exact.to(dtype)
+    off, gone, nothing = eager.clone(), eager.clone(), eager.clone()
+    off[7] += 1
+    gone[5], nothing[9] = 0, 0 if dtype == torch.int64 else float("nan")
+    for ours in (eager, off, gone, nothing, eager[1:], eager.to(torch.float16)):
+        arrays = [to_array(x) for x in (ours, eager, exact)]
+        floor = 1e-12 if dtype == torch.float64 else None
+        assert bool(wrong_of(ours, eager, exact)) == bool(complaint(*arrays, floor)), ours

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from aot.backends.triton.gpu import Gpu
-from aot.backends.triton.tiling import power_above
+from aot.backends.triton.tiling import WARP, power_above
 from aot.backends.triton.tuning import Problem, as_config
 from aot.ir.dtypes import DType
 
@@ -28,7 +28,8 @@ class AttentionSize:
 
     `depth`: the greater one of the sizes of a key and a value. `copied`: the device's descriptors
     can copy keys and values, its tensor cores work by themselves, and no mask but a causal one is
-    between. `masked`: bytes of a mask's number for each score; 0 without.
+    between. `masked`: bytes of a mask's number for each score; 0 without. `loose`: its rows begin
+    at places from which no vector is loaded.
     """
 
     heads: int
@@ -39,6 +40,7 @@ class AttentionSize:
     causal: bool
     copied: bool = False
     masked: int = 0
+    loose: bool = False
 
 
 @dataclass(frozen=True)
@@ -103,6 +105,15 @@ _BUSY_WAVES = 0.8
 """The same of single tiles; causal ones, longest first, fill it from one and a half waves on. Where
 all begin at once, and would be as few otherwise, the longest one decides, and takes less by groups:
 0.61 (72 columns, 8192 keys, causal, 2 heads)."""
+
+_HALVES = 1.3
+"""Time of two tiles of half the rows and keys on a multiprocessor, beside that of one alone there
+(192 columns). 8 heads of 2072 queries took 109 us on an H200 by 136 tiles, 76 by 264 of 64 x 32."""
+
+_LOOSE_EACH, _LOOSE_BYTES = 16, 4
+"""Scores of a thread, at most, where each has a number of such bytes to be loaded by an address of
+its own: 32 heads of 128, 2429 keys and a bias took 7.6 ms on an H200 by 128 x 64, 3.4 by 16 x 64; 4
+heads, 3086 keys 926 us, 643. Of rows of vectors 16 x 64 took 1.15 to 1.7 of it, also of flags."""
 
 _EVEN_WAVES = 0.65
 """The same of large tiles of float32, without a causal mask."""
@@ -190,6 +201,7 @@ def attention_tile(size: AttentionSize, gpu: Gpu) -> AttentionTile:
         return _fitted(AttentionTile(16, block, 4, tile.stages, packed=True), size)
     if _is_low(size, tile, gpu):
         tile = next(t for depth, t in _SPLIT_LOW.items() if size.depth <= depth)
+    tile = _in_fewer_turns(tile, size, gpu)
     rows = tile.rows
     while rows > 16 and (rows >= 2 * size.queries or _programs(rows, size) < _least(gpu)):
         rows //= 2
@@ -210,11 +222,31 @@ def _beside(tile: AttentionTile, size: AttentionSize, gpu: Gpu) -> AttentionTile
     return fewer if halves and size.masked and fewer.stages > 1 and paired else tile
 
 
+def _in_fewer_turns(tile: AttentionTile, size: AttentionSize, gpu: Gpu) -> AttentionTile:
+    """The tile, or one of half of it where programs of these, two at a time, end sooner."""
+    half = replace(tile, rows=tile.rows // 2, keys=tile.keys // 2, warps=max(4, tile.warps // 2))
+    alone = (
+        _resident(size, tile, gpu) == 1
+        and size.queries > tile.rows
+        and _resident(size, half, gpu) >= PAIRED_PROGRAMS
+    )
+    if size.causal or size.masked or size.dtype.itemsize != 2 or not alone:
+        return tile
+    turns = -(-_programs(tile.rows, size) // gpu.multiprocessors)
+    pairs = -(-_programs(half.rows, size) // (PAIRED_PROGRAMS * gpu.multiprocessors))
+    return half if _HALVES * pairs < turns else tile
+
+
 def _is_low(size: AttentionSize, tile: AttentionTile, gpu: Gpu) -> bool:
-    """Whether `_SPLIT_LOW` takes less: tiles of the table are few, or unequally long."""
+    """Whether `_SPLIT_LOW` takes less: tiles of the table are few, or unequally long.
+
+    Or a thread has more addresses of a mask's numbers than fit beside scores and sums.
+    """
     split = size.dtype.itemsize == 4 and gpu.splits_floats and gpu.async_dots
     equal = not size.causal and _filled(_programs(tile.rows, size), gpu) >= _EVEN_WAVES
-    return split and size.depth <= max(_SPLIT_LOW) and not equal
+    each = tile.rows * tile.keys // (WARP * tile.warps)
+    crowded = size.loose and size.masked >= _LOOSE_BYTES and each > _LOOSE_EACH
+    return split and size.depth <= max(_SPLIT_LOW) and (not equal or crowded)
 
 
 def in_groups(size: AttentionSize, gpu: Gpu) -> bool:

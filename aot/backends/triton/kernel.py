@@ -26,9 +26,17 @@ from aot.backends.triton.reduction import (
 )
 from aot.backends.triton.shared_reads import SharedReads
 from aot.backends.triton.short_reduction import ShortBody, emit_stage
-from aot.backends.triton.short_tile import ShortTile, short_tile
+from aot.backends.triton.short_tile import LANES, ShortTile, short_rows, short_tile
 from aot.backends.triton.text import Writer, index_text, pointer_type
-from aot.backends.triton.tiling import Piece, PointTile, RowTile, point_tile, row_tile
+from aot.backends.triton.tiling import (
+    WARP,
+    Piece,
+    PointTile,
+    RowTile,
+    point_tile,
+    power_above,
+    row_tile,
+)
 from aot.ir.hints import Hints
 from aot.ir.kernel_facts import argument_buffers, index_exprs
 from aot.ir.kernels import FusedKernel, KernelGraph, NestKernel, Stage
@@ -82,6 +90,9 @@ def emit_kernel(kernel: NestKernel, graph: KernelGraph, hints: Hints, gpu: Gpu) 
     short = short_tile(kernel, context, hints, gpu.units)
     if short is not None:
         return _emit_short(kernel, context, short)
+    lanes = short_rows(kernel, context, hints)
+    if lanes is not None:
+        return _emit_short_rows(kernel, context, lanes)
     return _emit_rows(kernel, context, row_tile(kernel, context, hints, gpu.units))
 
 
@@ -241,6 +252,27 @@ def _emit_short(kernel: NestKernel, context: KernelContext, tile: ShortTile) -> 
         emit_stage(body, stage)
     programs = product((ceil_div(rows.points, rows.block), across))
     return finish(kernel, body, line_grid(programs), {"num_warps": tile.warps})
+
+
+def _emit_short_rows(kernel: NestKernel, context: KernelContext, rows: TileDim) -> EmittedKernel:
+    """Reductions of a row by a lane, then the rows by all lanes, in the order of memory.
+
+    Rows of 11 would have 16 lanes each, which exchange every sum in four steps and all compute what
+    is computed of it: log_softmax of 5.8 million of them took 754 us on an H200.
+    """
+    body = ShortBody(context, Writer())
+    body.open_clamped(rows, f"{program_id(context)} * {rows.block}", apart=False)
+    *stages, last = kernel.stages
+    for stage in stages:
+        emit_stage(body, stage)
+    points = product([a.extent for a in last.order])
+    body.open_dim(TileDim("r0", last.order, power_above(int(points)), 1), "0")
+    for nest in last.nests:
+        for store in nest.stores:
+            body.store(store)
+    return finish(
+        kernel, body, line_grid(ceil_div(rows.points, rows.block)), {"num_warps": LANES // WARP}
+    )
 
 
 def _emit_rows(kernel: NestKernel, context: KernelContext, tile: RowTile) -> EmittedKernel:

@@ -71,7 +71,8 @@ def _called(name: str) -> Callable[..., str]:
 
 
 _FLOAT: dict[str, Callable[..., str]] = {
-    "neg": lambda a: f"-{a}",
+    # Triton 3.6 takes what is negated from 0, which leaves 0 positive.
+    "neg": lambda a: f"{a} * -1.0",
     "abs": lambda a: f"tl.abs({a})",
     "sign": lambda a: f"sign_of({a})",
     "isnan": lambda a: f"{a} != {a}",

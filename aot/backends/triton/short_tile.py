@@ -13,7 +13,7 @@ from aot.ir.kernels import FusedKernel, NestKernel, Stage
 from aot.ir.nests import Axis
 from aot.ir.scalar import Access, IndexValue, Node, loads, postorder
 from aot.ir.templates.resample import Resample
-from aot.symbolic import Expr, Symbol, coefficient_of, substitute
+from aot.symbolic import Expr, Symbol, coefficient_of, is_int, substitute
 
 MOST_POINTS = 64
 """Points of a reduction that are written out."""
@@ -38,6 +38,9 @@ MOST_COLUMNS = 512
 
 LANES = 128
 """Threads of a program."""
+
+VECTOR_BYTES = 16
+"""That a thread loads at once."""
 
 MOST_CODE = 2048
 """Instructions of functions in a kernel, about: more would outgrow the instruction cache, and the
@@ -104,6 +107,34 @@ def short_tile(
     return ShortTile(
         TileDim("x", rows, high, 0), TileDim("y", columns, across, 1), merged, apart, warps
     )
+
+
+def short_rows(kernel: NestKernel, context: KernelContext, hints: Hints) -> TileDim | None:
+    """The rows of a program whose short rows a lane each reduces, before all lanes store them.
+
+    None where that is not worth it: rows of whole vectors have few lanes each as they are.
+    """
+    *stages, last = kernel.stages
+    if not kernel.outer or not stages or not all(_is_short(s) and s.order for s in stages):
+        return None
+    if not last.inner or last.order != last.inner or _finds_places(kernel):
+        return None
+    points = max(hints.volume(s.order) for s in kernel.stages)
+    rows = hints.volume(kernel.outer)
+    if not all(is_int(a.extent) for a in last.order) or points > FEW_POINTS or rows < MANY_RESULTS:
+        return None
+    if max(_code(s, hints) for s in stages) > MOST_CODE:
+        return None
+    touched = accesses(kernel, context, None)
+    inner = {a.symbol for s in kernel.stages for a in s.order}
+    walked = [(o, b) for o, b in touched.reads if o.free_symbols & inner or b & inner]
+    steps = [_step(offset, bound, kernel.outer[-1], hints) for offset, bound in walked]
+    sizes = [context.buffers[b].dtype.itemsize for b in kernel.reads]
+    if not steps or not all(0 <= step <= STRETCH for step in steps):
+        return None
+    if all(step * size % VECTOR_BYTES == 0 for step in steps for size in sizes):
+        return None
+    return TileDim("x", kernel.outer, LANES, 0)
 
 
 def _finds_places(kernel: NestKernel) -> bool:

@@ -29,7 +29,7 @@ from aot.backends.triton.hooks import Hooks
 from aot.backends.triton.kernel import GLUON, TRITON, EmittedKernel, line_grid, program_id
 from aot.backends.triton.template_matmul import ALIGNED
 from aot.backends.triton.text import index_text
-from aot.backends.triton.tiling import power_above
+from aot.backends.triton.tiling import ALIGNED_BYTES, power_above
 from aot.errors import InternalError
 from aot.ir.dtypes import BOOL, FLOAT32, DType
 from aot.ir.hints import Hints
@@ -44,6 +44,7 @@ from aot.symbolic import (
     Minimum,
     affine_coefficients,
     ceil_div,
+    coefficient_of,
     exact_quotient,
     integer,
     is_int,
@@ -295,6 +296,7 @@ def _take_apart(kernel: TemplateKernel, graph: KernelGraph, hints: Hints, gpu: G
         call.causal,
         _can_copy(kernel, context, gpu),
         _mask_bytes(call, context),
+        _is_loose(call, context),
     )
     tile = attention_tile(size, gpu)
     members = None
@@ -318,6 +320,16 @@ def _mask_bytes(call: Attention, context: KernelContext) -> int:
     if mask is None or mask.axes[2].symbol not in {s for e in mask.index for s in e.free_symbols}:
         return 0
     return context.buffers[mask.buffer].dtype.itemsize
+
+
+def _is_loose(call: Attention, context: KernelContext) -> bool:
+    """`AttentionSize.loose` of a call's mask."""
+    mask = call.mask
+    if mask is None:
+        return False
+    step = coefficient_of(context.offset(mask.buffer, mask.index), mask.axes[2].symbol)
+    size = context.buffers[mask.buffer].dtype.itemsize
+    return step is None or not is_int(step) or int(step) * size % ALIGNED_BYTES != 0
 
 
 def _can_copy(kernel: TemplateKernel, context: KernelContext, gpu: Gpu) -> bool:

@@ -66,6 +66,8 @@ class Narrow:
         few, few_outputs: Inputs of such a group, if fewer, and its outputs.
         group_outputs: Outputs of a group of any more inputs.
         multiple, multiple_outputs: The same where its inputs are a multiple of so many.
+        deep: Pairs of tap and channel of such a group from which zeros behind its channels are
+            worth it, where it is too wide for these bounds with them.
     """
 
     inputs: int = 0
@@ -77,6 +79,7 @@ class Narrow:
     group_outputs: int = 0
     multiple: int = 1
     multiple_outputs: int = 0
+    deep: int = 0
 
 
 @dataclass(frozen=True)
@@ -390,9 +393,12 @@ class Conv(TemplateCall):
         wish, channels = support.rows, self.w.axes[1].extent
         if wish is None or not is_int(channels) or support.fills(channels):
             return None
-        if self.groups > 1 and self.is_narrow(support.narrow):
-            return None
         whole = -(-int(channels) // support.vector) * support.vector
+        if self.groups > 1 and self.is_narrow(support.narrow):
+            depth, outputs = hints.volume(self.w.axes[1:]), int(self.w.axes[0].extent)
+            wide = not self._is_narrow_group(support.narrow, whole, outputs)
+            if not wide or depth < support.narrow.deep:
+                return None
         worth = uses >= wish.least_uses and hints.value(self.flops()) >= 2 * wish.least_work
         words = int(channels) * itemsize % _WORD == 0
         most = _MOST_ZEROS if words else _MOST_ZEROS_APART

@@ -155,6 +155,12 @@ def test_warps_of_float64_multiply_what_shared_memory_gives_in_time(size):
     assert tile.rows * tile.columns >= 4096
 
 
+def test_few_rows_of_float64_leave_room_for_a_second_program():
+    few = dot_tile(Size(16, 8808, 8192, 1, FLOAT64), GPUS["sm_90"], dear=False)
+    block = (few.rows + few.columns) * few.depth * 8
+    assert few.stages == 3 and 2 * (few.stages - 1) * block <= GPUS["sm_90"].shared_bytes
+
+
 def test_narrow_results_of_float64_have_narrow_blocks():
     assert dot_tile(Size(16384, 16, 16384, 1, FLOAT64), GPUS["sm_90"], dear=False).columns == 16
 

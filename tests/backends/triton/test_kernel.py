@@ -298,6 +298,29 @@ def test_short_reductions_cross_no_threads_and_share_addresses() -> None:
     assert text.count("= p0 + (") == 1
 
 
+@pytest.mark.parametrize("width", (3, 11))
+def test_short_odd_rows_are_reduced_by_a_lane_each(width: int) -> None:
+    """And stored in the order of memory; the last program has more lanes than rows."""
+    rows = torch.randn(5001, width)
+    source = emitted(lambda x: x.log_softmax(-1), rows)
+    text = only(source)
+    assert "tl.reduce(" not in text and "tl.sum(" not in text
+    assert text.count("tl.load(") == width + 1
+    (found,), _ = run_emitted(source, {source.graph.inputs[0]: rows.numpy()}, lambda _: 0, {})
+    np.testing.assert_allclose(found, rows.log_softmax(-1).numpy(), atol=1e-6)
+
+
+@pytest.mark.parametrize("shape", ((5000, 12), (5000, 17), (100, 11)))
+def test_other_short_rows_have_lanes_of_their_own(shape: tuple[int, int]) -> None:
+    """Rows of vectors, longer ones, and so few that a lane each would leave the device idle."""
+    assert "tl.sum(" in only(emitted(lambda x: x.log_softmax(-1), torch.zeros(shape)))
+
+
+def test_zero_negated_is_negative() -> None:
+    """Triton 3.6 takes what a minus sign negates from 0."""
+    assert " = v1 * -1.0" in only(emitted(lambda x: (-x).exp(), ROWS))
+
+
 def test_resizing_gathers_taps_alone() -> None:
     image = torch.zeros(2, 3, 64, 80)
     for size in ((100, 80), (64, 90)):

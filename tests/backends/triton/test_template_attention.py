@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from functools import partial
 
@@ -13,15 +14,18 @@ from aot.backends.triton import attention_tile as tiles
 from aot.backends.triton.attention_tile import (
     HEAD_SIZE,
     AttentionSize,
+    AttentionTile,
     attention_tile,
     candidates,
     in_pairs,
     problem,
 )
+from aot.backends.triton.compile import compile_kernels
 from aot.backends.triton.gpu import GPUS, Gpu
 from aot.backends.triton.template_attention import column_pieces
 from aot.backends.triton.tuning import NOTHING, Measurement, as_config
 from aot.ir.dtypes import BFLOAT16, FLOAT32
+from aot.options import default_cache_dir, environment
 from tests.backends.triton.templates import (
     captured,
     check_close,
@@ -221,6 +225,42 @@ def test_tiles_follow_the_sizes():
 def test_blocks_of_masks_leave_room_for_two_programs(depth, masked, stages):
     masked = replace(size(depth=depth, is_causal=False), masked=masked)
     assert attention_tile(masked, GPUS["sm_90"]).stages == stages
+
+
+def test_numbers_of_masks_that_no_vector_loads_have_small_tiles():
+    def tile(masked, *, loose):
+        wide = size(heads=32, queries=2429, keys=2429, dtype=FLOAT32, is_causal=False)
+        return attention_tile(replace(wide, masked=masked, loose=loose), GPUS["sm_90"])
+
+    assert tile(4, loose=True) == AttentionTile(16, 64, 4, 2)
+    assert tile(4, loose=False).rows == tile(1, loose=True).rows == tile(0, loose=False).rows == 128
+
+
+def test_a_mask_is_loose_where_its_rows_are():
+    def rows(keys):
+        args = (*qkv(2, 16, 1024, keys, 128), torch.zeros(2, 1, 1024, keys))
+        (function,) = emitted(captured(masked, args)).functions
+        return int(re.findall(r"ROWS=(\d+)", function.text)[0])
+
+    assert rows(1001) < rows(1000)
+
+
+def test_tiles_alone_are_halved_where_two_at_a_time_end_sooner():
+    def tile(heads, **more):
+        wide = size(heads=heads, queries=2072, keys=2072, depth=192, is_causal=False)
+        return attention_tile(replace(wide, **more), GPUS["sm_90"])
+
+    assert (tile(8).rows, tile(8).keys) == (64, 32)  # 136 tiles of 128 on 132 multiprocessors
+    assert tile(7).rows == tile(8, masked=2).rows == 128
+
+
+def test_keys_at_the_edge_have_masks_of_their_own_shape():
+    """What one loop carries in a shape, the next one must not set in another."""
+    args = (*qkv(1, 5, 1, 600, 32), torch.zeros(1, 1, 1, 600))
+    functions = emitted(captured(masked, args)).functions
+    edges = [re.findall(r"KEYS=(\d+).*?EDGE=(\d+)", f.text, re.DOTALL) for f in functions]
+    assert any(keys != edge != "0" for found in edges for keys, edge in found)
+    assert compile_kernels(functions, "sm_90", 2, default_cache_dir(environment()))
 
 
 def test_masks_that_queries_share_are_small():

@@ -381,6 +381,26 @@ def test_where_few_outputs_of_a_group_end(
     assert any("conv_narrow(" in text for text in texts) == narrow
 
 
+@pytest.mark.parametrize(
+    ("inputs", "outputs", "dtype", "stride", "narrow"),
+    [
+        (43, 4, HALF, 1, False),
+        (39, 4, HALF, 1, True),
+        (43, 4, HALF, 2, True),  # each of an input's elements is used a fourth as often
+        (54, 6, torch.float32, 1, False),
+        (54, 4, torch.float32, 1, True),  # threads sum so few outputs of vectors, too
+    ],
+)
+def test_deep_groups_are_worth_zeros_that_fill_vectors(
+    inputs: int, outputs: int, dtype: torch.dtype, stride: int, narrow: bool
+) -> None:
+    """1024 pairs of tap and channel are deep."""
+    module = model(2 * inputs, 2 * outputs, 5, dtype, groups=2, padding=2, stride=stride)
+    x = tensor(1, 2 * inputs, 120, 120, dtype=dtype)
+    texts = [f.text for f in emitted(module, x).functions]
+    assert any("conv_narrow(" in text for text in texts) == narrow
+
+
 def test_places_of_narrow_groups_are_made_neighbours() -> None:
     module = model(14, 20, 3, HALF, groups=2)
     first, last = tensor(1, 14, 9, 9, dtype=HALF), half(1, 14, 9, 9)

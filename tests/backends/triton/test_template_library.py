@@ -173,6 +173,25 @@ def test_machine_code_keeps_matrices_in_registers(name: str, arch: str, dtype: t
     assert machine_code(model, "library", arch).local_bytes == 0
 
 
+@pytest.mark.parametrize(
+    ("size", "dtype", "most"),
+    [
+        (32, torch.float32, 128),
+        (16, torch.float64, 128),
+        (16, torch.complex64, 128),
+        (32, torch.float64, None),
+        (16, torch.float32, None),
+    ],
+    ids=str,
+)
+def test_rotations_that_wait_leave_registers_to_other_programs(
+    size: int, dtype: torch.dtype, most: int | None
+) -> None:
+    model = captured(linalg.eigh, (normal(10, size, size, dtype=dtype),))
+    (own,) = [f for f in emitted(model).functions if "_matrices(" in f.text]
+    assert dict(own.options).get("maxnreg") == most
+
+
 @pytest.mark.parametrize("function", [linalg.svdvals, linalg.eigvalsh])
 def test_threads_that_share_a_matrix_compute_its_rotations_alike(
     function: Callable[..., Any],

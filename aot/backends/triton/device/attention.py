@@ -102,8 +102,9 @@ def attention(
                 k = start + tl.arange(0, EDGE)[:, None]
                 score = scores(args, load_k, pair, k, q, other_q, SCALE, LATE, PRECISION, 1)
                 if load_mask is not None:
-                    seen = load_mask(args, pair, m, start + columns(EDGE), EDGE=True)
-                    score = with_mask(score, seen, ADDED)
+                    # A name of its own: `seen` is carried by the loop above, in another shape.
+                    edge = load_mask(args, pair, m, start + columns(EDGE), EDGE=True)
+                    score = with_mask(score, edge, ADDED)
                 if sees is not None:
                     score = tl.where(sees(args, m, start + columns(EDGE)), score, float("-inf"))
                 power, change, top, total = powers(score, top, total, SCALE, LATE, ADDED, LANES)
