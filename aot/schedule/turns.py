@@ -11,7 +11,17 @@ from itertools import combinations, pairwise
 
 from aot.ir.nests import Axis
 from aot.ir.scalar import Access, Node, postorder
-from aot.symbolic import Expr, Maximum, Minimum, Modulo, coefficient_of, integer, substitute
+from aot.symbolic import (
+    Expr,
+    Maximum,
+    Minimum,
+    Modulo,
+    coefficient_of,
+    extrema,
+    integer,
+    remainders,
+    substitute,
+)
 
 MOST_TURNS = 4
 """Of an index along one loop; more make lines too short to matter."""
@@ -28,9 +38,9 @@ def turns(indices: Iterable[Expr], axis: Axis) -> list[int]:
     for index in indices:
         if axis.symbol not in index.free_symbols:
             continue
-        for part in index.atoms(Modulo):
+        for part in remainders(index):
             found.update(_wraps(part, axis))
-        for part in index.atoms(Minimum, Maximum):
+        for part in extrema(index):
             found.update(_crossings(part, axis))
     places = sorted(place for place in found if 0 < place < int(axis.extent))
     if not places or len(places) > MOST_TURNS:

@@ -23,10 +23,12 @@ from aot.symbolic.functions import (
 from aot.symbolic.parts import (
     constant_and_rest,
     divisors,
+    extrema,
     factor_without,
     factors,
     number_and_rest,
     quotients,
+    remainders,
 )
 from aot.symbolic.ranges import Ranges
 from aot.symbolic.shapes import (
@@ -68,6 +70,7 @@ __all__ = [
     "evaluate",
     "exact_quotient",
     "expand",
+    "extrema",
     "factor_without",
     "factors",
     "from_foreign",
@@ -79,6 +82,7 @@ __all__ = [
     "quotients",
     "ravel",
     "refine_shapes",
+    "remainders",
     "row_major_strides",
     "substitute",
     "terms",

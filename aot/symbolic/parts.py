@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sympy
 
-from aot.symbolic.functions import Expr, FloorDiv, Modulo, Symbol
+from aot.symbolic.functions import Expr, FloorDiv, Maximum, Minimum, Modulo, Symbol
 
 
 def factors(expr: Expr) -> tuple[Expr, ...]:
@@ -36,6 +36,16 @@ def factor_without(expr: Expr, symbol: Symbol) -> Expr:
 def quotients(expr: Expr) -> frozenset[FloorDiv]:
     """Every floor division inside of an expression."""
     return frozenset(expr.atoms(FloorDiv))
+
+
+def remainders(expr: Expr) -> frozenset[Modulo]:
+    """Every remainder inside of an expression."""
+    return frozenset(expr.atoms(Modulo))
+
+
+def extrema(expr: Expr) -> frozenset[Expr]:
+    """Every minimum and maximum inside of an expression."""
+    return frozenset(expr.atoms(Minimum, Maximum))
 
 
 def divisors(expr: Expr, dividend: Expr) -> frozenset[Expr]:

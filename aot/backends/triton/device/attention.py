@@ -57,9 +57,9 @@ def attention(
     locate(args, program): (number of the head in the batch, part of the keys, tile, other tile).
     load_q(args, pair, m, c), load_k(args, pair, k, c, EDGE) and load_v(args, pair, k, n, EDGE):
     blocks of the operands, 0 beyond the end. load_mask(args, pair, m, k, EDGE): the mask, or None;
-    load_first_mask(args, pair, m, k): the same of the first block, where blocks are read ahead of
-    their use: small ones, which nothing pipelines. sees(args, m, k): whether rows see keys at the
-    edge; None if all do. finish(args, pair, part, m, n, acc, top, total): stores what rows become.
+    load_first_mask(args, pair, m, k): the same of the first block, where small blocks are read
+    ahead. sees(args, m, k): whether rows see keys at the edge; None if all do.
+    finish(args, pair, part, m, n, acc, top, total): stores what rows become.
     """
     pair, part, first, second = locate(args, program)
     # The tile in the middle is its own partner: it is computed once.
@@ -101,8 +101,7 @@ def attention(
             for start in range(whole, end, EDGE):
                 k = start + tl.arange(0, EDGE)[:, None]
                 score = scores(args, load_k, pair, k, q, other_q, SCALE, LATE, PRECISION, 1)
-                if load_mask is not None:
-                    # A name of its own: `seen` is carried by the loop above, in another shape.
+                if load_mask is not None:  # not `seen`, which a loop carries in another shape
                     edge = load_mask(args, pair, m, start + columns(EDGE), EDGE=True)
                     score = with_mask(score, edge, ADDED)
                 if sees is not None:
