@@ -61,7 +61,8 @@ def _turned(
         return stages
     result: list[StageDraft] = []
     for stage in stages:
-        bent = ((a, turns(_indices(stage.nests), a)) for a in stage.inner if a != whole)
+        indices = _indices(stage.nests)
+        bent = ((a, turns(indices, a)) for a in stage.inner if a != whole)
         axis, places = next(((a, p) for a, p in bent if p), (None, []))
         if axis is None or not _worth_cutting(scheduler.machine, stage, axis, len(places) + 1):
             result.append(stage)

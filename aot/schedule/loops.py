@@ -146,8 +146,7 @@ def _pointwise_inner(scheduler: Scheduler, group: Group) -> tuple[Group, Strip |
         ):
             break
         inner.insert(0, rest.pop())
-    points = {a: split_points(machine, group.nests, a) for a in rest}
-    for axis in [a for a in rest if 0 < len(points[a]) < MAX_BLOCKS]:
+    for axis in [a for a in rest if 0 < len(split_points(machine, group.nests, a)) < MAX_BLOCKS]:
         others = hints.volume(a for a in rest if a != axis)
         if others >= machine.cut_units or total <= machine.simple_points:
             rest.remove(axis)

@@ -8,18 +8,8 @@ from dataclasses import dataclass
 from aot.ir.loops import LoopGraph
 from aot.ir.nests import JOINING, Axis, Buffer, LoopNest
 from aot.ir.scalar import Access, IndexValue, Node, postorder
-from aot.schedule.turns import straightened
-from aot.symbolic import (
-    Expr,
-    Maximum,
-    Minimum,
-    Modulo,
-    Ranges,
-    Symbol,
-    coefficient_of,
-    integer,
-    product,
-)
+from aot.schedule.turns import can_turn, straightened
+from aot.symbolic import Expr, Ranges, Symbol, coefficient_of, integer, product
 
 
 @dataclass(frozen=True)
@@ -63,7 +53,7 @@ def strided_accesses(
         if isinstance(node.attr, Access):
             access = node.attr
             offset = straight = buffer_offset(graph.buffers, access.buffer, access.index, known)
-            if straighten and offset.has(Modulo, Minimum, Maximum):
+            if straighten and can_turn(offset):
                 index, shorter = straightened(access.index, nest.axes)
                 within = graph.ranges(*axes, *shorter)
                 straight = buffer_offset(graph.buffers, access.buffer, index, within)

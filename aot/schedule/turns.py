@@ -55,10 +55,15 @@ def longest_part(places: Sequence[int], axis: Axis) -> tuple[int, int]:
     return max(parts, key=lambda part: part[1] - part[0])
 
 
+def can_turn(index: Expr) -> bool:
+    """Whether an index has what may turn."""
+    return bool(index.has(Modulo, Minimum, Maximum))
+
+
 def read_indices(roots: Iterable[Node]) -> tuple[Expr, ...]:
     """The indices of all that is read that can turn at all."""
     exprs = (e for n in postorder(roots) if isinstance(n.attr, Access) for e in n.attr.index)
-    return tuple(dict.fromkeys(e for e in exprs if e.has(Modulo, Minimum, Maximum)))
+    return tuple(dict.fromkeys(e for e in exprs if can_turn(e)))
 
 
 def straightened(

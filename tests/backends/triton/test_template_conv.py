@@ -69,9 +69,8 @@ def model(
 
 
 def tensor(*shape: int, dtype: torch.dtype = torch.float32, last: bool = False) -> torch.Tensor:
-    made = torch.randn(*shape, generator=torch.Generator().manual_seed(seeded(len(shape)))).to(
-        dtype
-    )
+    generator = torch.Generator().manual_seed(seeded(len(shape)))
+    made = torch.randn(*shape, generator=generator).to(dtype)
     return made.contiguous(memory_format=_LAST[len(shape) - 2]) if last else made
 
 
@@ -183,6 +182,11 @@ def kernels_of(captured: Captured) -> KernelGraph:
 def emitted(module: Model, *args: torch.Tensor, arch: str = "sm_90") -> EmittedGraph:
     kernels = kernels_of(capture_module(module, args))
     return emit(TritonBackend(), kernels, Target("cuda", (arch,)))
+
+
+def is_narrow(module: Model, x: torch.Tensor) -> bool:
+    """Whether threads sum a convolution by themselves."""
+    return any("conv_narrow(" in f.text for f in emitted(module, x).functions)
 
 
 def check(captured: Captured, module: Model, args: tuple[torch.Tensor, ...]) -> None:
@@ -319,9 +323,6 @@ def test_a_group_is_a_number_of_the_grid() -> None:
 
 
 def test_where_few_channels_end() -> None:
-    def is_narrow(module: Model, x: torch.Tensor) -> bool:
-        return any("conv_narrow(" in f.text for f in emitted(module, x).functions)
-
     x = tensor(1, 8, 9, 9)
     assert is_narrow(model(8, 32, 3), x)
     assert not is_narrow(model(8, 33, 3), x)
@@ -376,9 +377,7 @@ def test_where_few_outputs_of_a_group_end(
     inputs: int, outputs: int, dtype: torch.dtype, narrow: bool
 ) -> None:
     module = model(2 * inputs, 2 * outputs, 3, dtype, groups=2)
-    x = tensor(1, 2 * inputs, 9, 9, dtype=dtype)
-    texts = [f.text for f in emitted(module, x).functions]
-    assert any("conv_narrow(" in text for text in texts) == narrow
+    assert is_narrow(module, tensor(1, 2 * inputs, 9, 9, dtype=dtype)) == narrow
 
 
 @pytest.mark.parametrize(
@@ -396,9 +395,7 @@ def test_deep_groups_are_worth_zeros_that_fill_vectors(
 ) -> None:
     """1024 pairs of tap and channel are deep."""
     module = model(2 * inputs, 2 * outputs, 5, dtype, groups=2, padding=2, stride=stride)
-    x = tensor(1, 2 * inputs, 120, 120, dtype=dtype)
-    texts = [f.text for f in emitted(module, x).functions]
-    assert any("conv_narrow(" in text for text in texts) == narrow
+    assert is_narrow(module, tensor(1, 2 * inputs, 120, 120, dtype=dtype)) == narrow
 
 
 def test_places_of_narrow_groups_are_made_neighbours() -> None:
