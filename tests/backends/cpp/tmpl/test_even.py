@@ -53,7 +53,16 @@ static_assert(near_rows(4096) == 6 && near_rows(12288) == 6 && near_rows(2048) =
 static_assert(near_rows(3072) == 24 && near_rows(64) == 384 && near_rows(100) == 384);
 constexpr int64_t height(int64_t apart) { return panel_shape<float>(98, 256, 1024, apart).rows; }
 static_assert(height(1024) <= 6 && height(512) <= 12 && height(1024 + 16) == height(16));
-static_assert(kFewRegisters || height(1024 + 16) > 6);
+static_assert(kFewRegisters || panel_shape<float>(98, 96, 1024, 1024 + 16).rows > 6);
+// Of the panels that a group has, strips of a deep block ask for all in time.
+constexpr bool asks(int64_t rows, int64_t columns) {
+  const DirectShape shape = panel_shape<float>(rows, columns, 512, 512);
+  const int64_t panels = ceil_div(shape.vectors, Simd<float>::kPerPanel);
+  return Pieces(rows, shape.rows).count >= panels;
+}
+static_assert(asks(14, 64) && asks(16, 64) && asks(24, 64) && asks(49, 288));
+// Few rows read several panels at once: memory bounds them.
+static_assert(kFewRegisters || panel_shape<float>(4, 64, 512, 512).vectors == 4);
 """
 
 

@@ -302,12 +302,13 @@ constexpr int64_t direct_strip(int64_t rows, int64_t vectors, int64_t k) {
   return price_of_strip(sums, a_k, k);
 }
 
-// The same of panels that lie near: the line that is fetched is a load, and a vector of B an eighth
-// of a cycle more, for the more there are of them, the fewer stay in L1 while rows pass.
+// The same of panels that lie near: the line that is fetched is a load. A vector of B takes an
+// eighth of a cycle more: the more there are of them, the fewer stay in L1 while rows pass. So does
+// any load, nearly, where registers are many: of the rows of a high strip some come from L2.
 constexpr int64_t panel_strip(int64_t rows, int64_t vectors, int64_t k) {
-  const int64_t sums = rows * vectors;
-  const int64_t a_k = max64(max64(sums, rows + vectors + 1), least_wait(sums)) + 1;
-  return price_of_strip(sums, a_k, k) + k * vectors / 4;
+  const int64_t sums = rows * vectors, loads = rows + vectors + 1;
+  const int64_t a_k = max64(max64(sums, loads), least_wait(sums)) + 1;
+  return price_of_strip(sums, a_k, k) + k * (2 * vectors + (kFewRegisters ? 0 : 3 * loads)) / 8;
 }
 
 // The sum of strip(rows, vectors) over all strips and groups: they have two sizes at most.
@@ -374,9 +375,15 @@ template <class T>
 constexpr DirectShape panel_shape(int64_t rows, int64_t columns, int64_t k, int64_t apart) {
   const int64_t most = min64(kMostDirectRows, near_rows(apart * int64_t(sizeof(T))));
   const auto shape = [&](const Pieces& strips, const Pieces& groups) {
+    const int64_t mr = strips.size(0), gv = groups.size(0);
     const int64_t price =
         price_of(strips, groups, [&](int64_t r, int64_t v) { return panel_strip(r, v, k); });
-    return DirectShape{strips.size(0), groups.size(0), price};
+    // A strip asks for one panel of the next group (even.h): those beyond come late. Where rows are
+    // few, memory bounds what B takes, and gives most where several panels are read at once.
+    constexpr int64_t kLate = 12, kFewRows = 8;
+    const int64_t panels = ceil_div(gv, Simd<T>::kPerPanel);
+    const int64_t beyond = rows > kFewRows ? max64(0, panels - strips.count) : 0;
+    return DirectShape{mr, gv, price + groups.count * beyond * k * kLate};
   };
   return cheapest(rows, ceil_div(columns, Simd<T>::kLanes), 1, most, shape);
 }
