@@ -25,6 +25,7 @@
 
 #include "aot/tmpl/matmul_call.h"
 #include "aot/tmpl/matmul_pieces.h"
+#include "aot/tmpl/matmul_shallow.h"
 #include "aot/tmpl/tile_strips.h"
 
 namespace aot::tmpl {
@@ -66,6 +67,12 @@ struct MatmulRun {
       if (in_pieces()) {
         char* const room = reinterpret_cast<char*>(tile) + matmul_room<Cfg>();
         return PieceRun<Cfg, Epi>{p, room, epi}.rectangle(b, m0, m1, n0, n1);
+      }
+    }
+    if constexpr (ShallowRun<Cfg, Epi>::kIs) {
+      if (bf16_unit() == kBf16Dot) {
+        float* const copy = tile + Cfg::MC * kLd;
+        return ShallowRun<Cfg, Epi>{p, tile, copy, packed_b(), epi}.rectangle(b, m0, m1, n0, n1);
       }
     }
 #endif
