@@ -214,7 +214,8 @@ AOT_INLINE void direct_piece(const DirectArgs<T, Source>& d, int64_t piece) {
       }
       AOT_UNROLL for (int i = 0; i < MR; ++i) {
         const V x = S::set1(a[i / 3][i % 3 * row]);
-        AOT_UNROLL for (int j = 0; j < NV; ++j) sums[i][j] = Source::Op::apply(x, bv[j], sums[i][j]);
+        AOT_UNROLL for (int j = 0; j < NV; ++j) sums[i][j] =
+            Source::Op::apply(x, bv[j], sums[i][j]);
       }
       AOT_UNROLL for (int i = 0; i < kBases; ++i) a[i] += col;
       b += step;

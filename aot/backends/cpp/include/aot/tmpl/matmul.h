@@ -44,8 +44,8 @@ struct MatmulRun {
   static constexpr int64_t kLd = matmul_tile_ld<Cfg>();
   static constexpr int64_t kCopyLd = Cfg::KB + kPanel;
   static constexpr int64_t kShallow = 64;  // pairs of bfloat16
-  static constexpr Heights kHeights = heights_of_units<T>(Cfg::M, Cfg::MB, Cfg::MC) |
-                                      (half_last(Cfg::N) ? kHalfLast : 0) | kSharing<Cfg>;
+  static constexpr Heights kHeights =
+      heights_of_units<T>(Cfg::M, Cfg::MB, Cfg::MC) | half_of(Cfg::N, Cfg::NC) | kSharing<Cfg>;
 
   // Rows from which on results that need no tile are finished by strips: B is read often enough.
   static constexpr int64_t kFewRows = 4 * RegisterBlock<T>::kRows;

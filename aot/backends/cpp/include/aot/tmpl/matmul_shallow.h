@@ -68,8 +68,8 @@ struct RoundedPairPanels : PairPanels {
 #endif
 };
 
-// dst[k * ld + i]: elements 2 k and 2 k + 1 of row i of `rows` that are neighbours, k's `col` apart,
-// the last one completed by a zero. Up to a whole vector is written behind the last row.
+// dst[k * ld + i]: elements 2 k and 2 k + 1 of row i of `rows` that are neighbours, k's `col`
+// apart, the last one completed by a zero. Up to a whole vector is written behind the last row.
 inline void pair_rows(const Bf16* src, int64_t col, int64_t rows, int64_t kc, float* dst,
                       int64_t ld) {
   using S = Simd<float>;
@@ -99,7 +99,7 @@ struct ShallowRun {
   // few rows it is the reading of B that counts.
   static constexpr bool kIs = std::is_same_v<typename Cfg::A, Bf16> &&
                               std::is_same_v<typename Cfg::B, Bf16> && Cfg::M > 9 && Cfg::N > 0 &&
-                              Cfg::K > 0 && kPairs <= kChain && kPairs <= Cfg::KB &&
+                              Cfg::K > 0 && kPairs <= kChain&& kPairs <= Cfg::KB &&
                               (!Cfg::STRIDED_B || (Cfg::PACKED > 0 && Cfg::NB <= Cfg::NC)) &&
                               (!kAcross || kPairs * kRowsLd <= Cfg::MC * kCopyLd);
 
@@ -140,7 +140,8 @@ struct ShallowRun {
         rows(b, m0, m1, n, end, panels);
       }
     } else {
-      const Bf16* const from = p.b + b * p.b_batch + n0 / kPanel * packed_rows<Bf16>(Cfg::K) * kPanel;
+      const Bf16* const from =
+          p.b + b * p.b_batch + n0 / kPanel * packed_rows<Bf16>(Cfg::K) * kPanel;
       rows(b, m0, m1, n0, n1, reinterpret_cast<const float*>(from));
     }
   }
