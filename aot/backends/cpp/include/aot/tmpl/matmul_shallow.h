@@ -95,11 +95,15 @@ struct ShallowRun {
   static constexpr int64_t kMost = Cfg::ROUNDED && !Cfg::STRIDED_B ? Cfg::NB : Cfg::NC;
   static constexpr int64_t kColumns = min64(min64(Cfg::NB, Cfg::N), kMost);
 
+  // Whether strips are finished one by one: an epilogue may read as much as it writes, which a
+  // whole tile of a small product reads in longer runs.
+  static constexpr bool kByStrips = Cfg::ROUNDED || (Cfg::M > Cfg::MC && kPairs <= kChain / 2);
+
   // Whether products of a configuration are such: all of K is one chain of sums in registers. Of
   // few rows it is the reading of B that counts.
   static constexpr bool kIs = std::is_same_v<typename Cfg::A, Bf16> &&
                               std::is_same_v<typename Cfg::B, Bf16> && Cfg::M > 9 && Cfg::N > 0 &&
-                              Cfg::K > 0 && kPairs <= kChain&& kPairs <= Cfg::KB &&
+                              Cfg::K > 0 && kPairs <= min64(kChain, Cfg::KB) && kByStrips &&
                               (!Cfg::STRIDED_B || (Cfg::PACKED > 0 && Cfg::NB <= Cfg::NC)) &&
                               (!kAcross || kPairs * kRowsLd <= Cfg::MC * kCopyLd);
 
