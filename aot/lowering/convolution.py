@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from math import prod
+from math import gcd, prod
 
 from aot.ir.scalar import Node, cast, const
 from aot.ir.templates.conv import Conv
@@ -133,15 +133,20 @@ class _Phases:
     moves step by step, with `taps` of its own. All phases read the same x, so they are outputs of
     one convolution; none multiplies the zeros that spreading x by the stride would insert.
 
+    What divides stride and dilation leaves only its multiples o + padding with products at all:
+    they are those of a transposed convolution whose stride and dilation are divided by it.
+
     Attributes:
-        stride, dilation: Of the transposed convolution; without a stride the taps keep their
-            dilation, else its gaps are taps of zeros.
+        step: The greatest common divisor of stride and dilation.
+        stride, dilation: Divided by it; without a stride the taps keep their dilation, else its
+            gaps are taps of zeros.
         kernel: The weight's extent.
         taps: Those of a phase.
         padding: Of the forward convolution, on both sides.
         shift: From an output to o + padding, less the places before the first that it computes.
     """
 
+    step: int
     stride: int
     dilation: int
     kernel: int
@@ -161,12 +166,15 @@ class _Phases:
 
 def _phases(kernel: int, stride: int, padding: int, dilation: int, extra: int) -> _Phases:
     """`extra`: of the output, beyond what the kernel covers."""
+    step = gcd(stride, dilation)
+    stride, dilation = stride // step, dilation // step
     covered = dilation * (kernel - 1) + 1
     taps = kernel if stride == 1 else -(-covered // stride)
     reach = (covered - 1) if stride == 1 else taps - 1
-    around = max(reach - padding // stride, (covered - 1 + extra - padding) // stride, 0)
-    shift = padding - (reach - around) * stride
-    return _Phases(stride, dilation, kernel, taps, around, shift)
+    before, behind = padding // step, (extra - padding) // step
+    around = max(reach - before // stride, (covered - 1 + behind) // stride, 0)
+    shift = padding - (reach - around) * stride * step
+    return _Phases(step, stride, dilation, kernel, taps, around, shift)
 
 
 def _transposed(
@@ -181,6 +189,7 @@ def _transposed(
     dims = [_phases(_number(k), s, p, d, more) for k, s, p, d, more in numbers]
     outputs, groups = weight.shape[1], geometry.groups
     count = prod(d.stride for d in dims)
+    alone = bias  # what outputs without products are
     if bias is not None and count > 1:
         bias = moved(
             bias,
@@ -193,21 +202,39 @@ def _transposed(
     out = _forward(x, _by_phase(weight, dims, groups), bias, forward, count)
     sizes = []
     for k, (d, p, more) in enumerate(zip(dims, geometry.padding, extra, strict=True)):
-        covered = d.dilation * (d.kernel - 1) + 1
-        sizes.append((x.shape[2 + k] - 1) * d.stride + covered - 2 * p + more)
+        covered = d.step * d.dilation * (d.kernel - 1) + 1
+        sizes.append((x.shape[2 + k] - 1) * d.step * d.stride + covered - 2 * p + more)
     if count == 1 and not any(d.shift for d in dims) and tuple(sizes) == out.shape[2:]:
         return out
 
     def index(at: Shape) -> Shape:
         group, channel = _group_of(at[1], outputs, groups)
-        shifted = [i + d.shift for i, d in zip(at[2:], dims, strict=True)]
+        shifted = [
+            FloorDiv(i + d.shift, as_expr(d.step)) for i, d in zip(at[2:], dims, strict=True)
+        ]
         places = [FloorDiv(q, as_expr(d.stride)) for q, d in zip(shifted, dims, strict=True)]
         phase = as_expr(0)
         for q, d in zip(shifted, dims, strict=True):
             phase = phase * d.stride + Modulo(q, as_expr(d.stride))
         return (at[0], (group * count + phase) * outputs + channel, *places)
 
-    return moved(out, (x.shape[0], outputs * groups, *sizes), index)
+    shape = (x.shape[0], outputs * groups, *sizes)
+    if all(d.step == 1 for d in dims):
+        return moved(out, shape, index)
+
+    def body(at: Shape) -> Node:
+        there: Node | None = None
+        for d, i in zip(dims, at[2:], strict=True):
+            if d.step > 1:
+                own = e.eq(x.builder.index_node(Modulo(i + d.shift, as_expr(d.step))), 0)
+                there = own if there is None else e.and_(there, own)
+        assert there is not None
+        value = cast(out.load(index(at), there), x.dtype)
+        return (
+            value if alone is None else e.select(there, value, cast(alone.load([at[1]]), x.dtype))
+        )
+
+    return x.builder.pointwise(shape, x.dtype, body)
 
 
 def _group_of(channel: Expr, per_group: Expr, groups: int) -> tuple[Expr, Expr]:

@@ -41,7 +41,9 @@ def test_groups_say_where_their_channels_are_in_memory() -> None:
         (torch.nn.ConvTranspose1d(4, 6, 5, stride=3), 18, 2, 1),
         (torch.nn.ConvTranspose1d(4, 6, 2, stride=2), 12, 1, 0),
         (torch.nn.ConvTranspose1d(4, 6, 3, padding=1), 6, 3, 1),
-        (torch.nn.ConvTranspose1d(4, 6, 3, stride=2, dilation=2, groups=2), 12, 3, 2),
+        (torch.nn.ConvTranspose1d(4, 6, 3, stride=2, dilation=2, groups=2), 6, 3, 2),
+        (torch.nn.ConvTranspose1d(4, 6, 3, stride=4, dilation=2), 12, 2, 1),
+        (torch.nn.ConvTranspose1d(4, 6, 3, stride=2, dilation=3), 12, 4, 3),
     ],
 )
 def test_a_transposed_one_multiplies_no_zeros_between_inputs(
@@ -64,11 +66,11 @@ class Each(torch.nn.Module):
         return tuple(layer(x) for layer in self.layers)
 
 
-@pytest.mark.parametrize("stride", [1, 2, 3])
+@pytest.mark.parametrize("stride", [1, 2, 3, 4])
 def test_transposed_ones_of_every_geometry(stride: int) -> None:
     generator = torch.Generator().manual_seed(seeded())
     x = torch.randn(2, 4, 5, generator=generator, dtype=torch.float64)
-    numbers = product((1, 2, 3), (1, 2, 4), (0, 1, 4), (0, 1))
+    numbers = product((1, 2, 3, 6), (1, 2, 4), (0, 1, 4), (0, 1))
     layers = [
         torch.nn.ConvTranspose1d(4, 6, kernel, stride, padding, extra, 2, dilation=dilation)
         for dilation, kernel, padding, extra in numbers

@@ -281,12 +281,25 @@ def is_plain(
     nests: Sequence[LoopNest], context: KernelContext, compute: DType, along: Symbol
 ) -> bool:
     """Whether the epilogue is one store of the results as they are, to where `results_of` says."""
+    return stored_as(nests, context, compute, along) == compute
+
+
+def stored_as(
+    nests: Sequence[LoopNest], context: KernelContext, compute: DType, along: Symbol
+) -> DType | None:
+    """The type that an epilogue only stores the results as, to where `results_of` says.
+
+    None: it does something else.
+    """
     stores = [store for nest in nests for store in nest.stores]
     if len(stores) != 1 or stores[0].mode != "set" or not results_of(nests, context, along):
-        return False
+        return None
     (store,) = stores
-    own = context.buffers[store.buffer].dtype == compute and not store.base
-    return own and store.value == load(TILE, compute, (ROW, COLUMN))
+    dtype, value = context.buffers[store.buffer].dtype, store.value
+    if dtype != compute and value.op == "cast" and value.dtype == dtype:
+        (value,) = value.args
+    same = value == load(TILE, compute, (ROW, COLUMN)) and not store.base
+    return dtype if same and store.value.dtype == dtype else None
 
 
 MATRIX_HEAD = (

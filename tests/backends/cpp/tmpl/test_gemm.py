@@ -78,6 +78,18 @@ EXPORT void one(const TYPE* a, const TYPE* b, int64_t m, int64_t n, int64_t k, T
 }
 """
 
+HALF = """
+// A panel less 8 columns, of several or of one: by the micro-kernels that leave them out.
+EXPORT void half_last(const float* a, const float* b, int64_t m, int64_t n, int64_t k, float* c) {
+  const float* at[64];
+  for (int64_t i = 0; i < m; ++i) at[i] = a + i * k;
+  BlockArgs<float, PackedB<float>> args{at, 0, m, 1, k, {b, k * kPanel}, n, c, n * kPanel};
+  args.half = true;
+  constexpr Heights kAll = kAllHeights | half_of(8, 64) | half_of(24, 64) | half_of(40, 64);
+  block_by_panels<MultiplyAdd<float>, 40, kAll>(args, RowsInPlace());
+}
+"""
+
 STRIPS = """
 // Rows of products, each strip of which is handed over as soon as it is finished.
 EXPORT void by_strips(const TYPE* a, const TYPE* b, int64_t m, int64_t n, int64_t k, TYPE* room,
@@ -111,6 +123,26 @@ def test_strips_take_the_same_rows_of_scratch_in_turn(level):
         expected = a.astype("f8") @ b.astype("f8").transpose(1, 0, 2).reshape(k, -1)
         np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
         assert np.isnan(room[9:]).all()  # the most rows of a strip
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_columns_of_a_last_panel_that_are_left_out_count_nowhere(level):
+    if level not in levels():
+        pytest.skip(f"this machine does not run {level}")
+    library = build(CUT + RUN.replace("TYPE", "float") + HALF, level)
+    rng = np.random.default_rng(5)
+    for rows, panels, k in [(1, 1, 7), (9, 3, 30), (33, 2, 1), (17, 5, 91), (31, 1, 300)]:
+        a, b = aligned((rows, k), np.float32), aligned((panels, k, 16), np.float32)
+        a[...], b[...] = rng.standard_normal(a.shape), rng.standard_normal(b.shape)
+        there = 16 * panels - 8
+        expected = a.astype("f8") @ b.astype("f8").transpose(1, 0, 2).reshape(k, -1)
+        if level == "x86-64-v4":
+            b[-1, :, 8:] = np.nan
+        found = aligned((rows, panels * 16), np.float32)
+        call(library.half_last, a, b, rows, panels, k, found)
+        np.testing.assert_allclose(found[:, :there], expected[:, :there], rtol=1e-4, atol=1e-4)
+        if level == "x86-64-v4":
+            assert (found[:, there:] == 0).all()
 
 
 @pytest.mark.parametrize("level", LEVELS)

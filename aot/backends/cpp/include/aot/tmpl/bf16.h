@@ -84,6 +84,16 @@ struct Bf16Dot {
     return c;
 #endif
   }
+  using Low = HalfVector<float>::V;
+  static AOT_INLINE Low apply_half(Low a, Low b, Low c) {
+#if defined(AOT_TMPL_EMULATE_BF16)
+    using H = HalfVector<float>;
+    return H::of(apply(H::whole(a), H::whole(b), H::whole(c)));
+#else
+    asm("vdpbf16ps %2, %1, %0" : "+v"(c) : "v"(a), "v"(b));
+    return c;
+#endif
+  }
   // Of a pair in memory, for all lanes: of an instruction of its own the broadcast costs as much as
   // the operation.
   static AOT_INLINE V apply_at(const float* a, V b, V c) {

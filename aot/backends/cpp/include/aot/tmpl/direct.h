@@ -92,6 +92,8 @@ struct FirstLanes {
 // B whose columns are neighbours in memory, of T or narrower; vector j of a row.
 template <class T, class E>
 struct RowsOfB {
+  using Op = MultiplyAdd<T>;  // how elements are multiplied
+  using Result = T;           // what sums are stored as
   static constexpr bool kPacked = false, kMany = false;
   static constexpr int kFetched = 3;  // where to, as __builtin_prefetch counts levels
   const E* b;
@@ -122,6 +124,8 @@ AOT_INLINE void bring_near(const E* from, int64_t row, int64_t count, int64_t co
 // B in panels.
 template <class T>
 struct PanelsOfB {
+  using Op = MultiplyAdd<T>;
+  using Result = T;
   static constexpr bool kPacked = true, kMany = false;
   static constexpr int kFetched = 3;
   const T* b;
@@ -149,7 +153,7 @@ struct DirectArgs {
   int64_t a_row, a_col;  // strides in elements
   Source b;
   int64_t k;
-  T* c;  // tile, row-major
+  typename Source::Result* c;  // tile, row-major
   int64_t ldc;
   int64_t last;                // lanes of the last vector that exist
   bool add;                    // to what C has
@@ -174,7 +178,7 @@ AOT_INLINE void direct_piece(const DirectArgs<T, Source>& d, int64_t piece) {
   // Rows are reached from every third one: one and two strides on, in an address.
   constexpr int kBases = (MR + 2) / 3;
   const int64_t row = d.a_row, col = d.a_col, step = d.b.step(), ldc = d.ldc, depth = d.k;
-  T* const corner = d.c + piece * d.c_next;
+  auto* const corner = d.c + piece * d.c_next;
   const FirstLanes<T> last(d.last);
   const T* a[kBases];
   AOT_UNROLL for (int i = 0; i < kBases; ++i) a[i] = d.a + piece * d.a_next + 3 * i * row;
@@ -210,7 +214,8 @@ AOT_INLINE void direct_piece(const DirectArgs<T, Source>& d, int64_t piece) {
       }
       AOT_UNROLL for (int i = 0; i < MR; ++i) {
         const V x = S::set1(a[i / 3][i % 3 * row]);
-        AOT_UNROLL for (int j = 0; j < NV; ++j) sums[i][j] = S::fma(x, bv[j], sums[i][j]);
+        AOT_UNROLL for (int j = 0; j < NV; ++j) sums[i][j] =
+            Source::Op::apply(x, bv[j], sums[i][j]);
       }
       AOT_UNROLL for (int i = 0; i < kBases; ++i) a[i] += col;
       b += step;
@@ -229,14 +234,20 @@ AOT_INLINE void direct_piece(const DirectArgs<T, Source>& d, int64_t piece) {
     }
     for (; k < stop; ++k) one(acc[0]);
     AOT_UNROLL for (int i = 0; i < MR; ++i) {
-      AOT_UNROLL for (int j = 0; j < NV; ++j) {
-        T* const c = corner + i * ldc + j * kL;
-        V sum = acc[0][i][j];
-        AOT_UNROLL for (int t = 1; t < kTurns; ++t) sum += acc[t][i][j];
-        if (EXACT && j + 1 == NV && part) {
-          last.store(c, add ? last.load(c) + sum : sum);
-        } else {
-          S::store(c, add ? S::load(c) + sum : sum);
+      AOT_UNROLL for (int t = 1; t < kTurns; ++t) {
+        AOT_UNROLL for (int j = 0; j < NV; ++j) acc[0][i][j] += acc[t][i][j];
+      }
+      if constexpr (!std::is_same_v<typename Source::Result, T>) {
+        Source::template store<NV>(corner + i * ldc, acc[0][i], d.last);
+      } else {
+        AOT_UNROLL for (int j = 0; j < NV; ++j) {
+          T* const c = corner + i * ldc + j * kL;
+          const V sum = acc[0][i][j];
+          if (EXACT && j + 1 == NV && part) {
+            last.store(c, add ? last.load(c) + sum : sum);
+          } else {
+            S::store(c, add ? S::load(c) + sum : sum);
+          }
         }
       }
     }

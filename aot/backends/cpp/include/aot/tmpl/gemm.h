@@ -102,11 +102,34 @@ using Heights = uint32_t;
 inline constexpr Heights kHalfLast = Heights{1} << 31;
 // Set where tables of all heights are in another unit of the library (SharedTables).
 inline constexpr Heights kInSharedTables = Heights{1} << 30;
-inline constexpr Heights kAllHeights = kInSharedTables - 1;
+inline constexpr Heights kAllHeights = (Heights{1} << 16) - 1;
 
 // Whether so many columns leave half of their last panel empty.
 constexpr bool half_last(int64_t columns) {
   return columns > 0 && (columns - 1) % kPanel < kPanel / 2;
+}
+
+// The next group of panels: the widest the strip height allows, but two pairs rather than 3 + 1,
+// because a single panel leaves the adders waiting for each other.
+constexpr AOT_INLINE int next_panels(int64_t left, int widest) {
+  if (left == widest + 1 && widest > 2) return int(left + 1) / 2;
+  return int(min64(left, widest));
+}
+
+// Set as bits from here on: how many panels go together with a last one that is half empty.
+inline constexpr int kHalfGroups = 20;
+
+// What heights name where so many columns, `most` at a time, leave half of their last panel empty.
+constexpr Heights half_of(int64_t columns, int64_t most) {
+  if (!half_last(columns)) return 0;
+  Heights found = kHalfLast;
+  const int64_t panels = ceil_div((columns - 1) % most + 1, kPanel);
+  for (int widest = 1; widest <= 4; ++widest) {
+    int64_t left = panels, last = 0;
+    for (; left > 0; left -= last) last = next_panels(left, widest);
+    found |= Heights{1} << (kHalfGroups + last);
+  }
+  return found;
 }
 
 // fn[rows - 1][panels - 1]; null where the register block does not fit or the height is not named.
@@ -135,6 +158,28 @@ constexpr auto make_micro_table(std::integer_sequence<int, MR...>) {
 template <class Op, Heights kHeights>
 inline constexpr MicroTable<typename Op::Type> kMicroTable = make_micro_table<Op, kHeights>(
     std::make_integer_sequence<int, RegisterBlock<typename Op::Type>::kRows>{});
+
+// fn[rows - 1][panels - 1] where half of the last panel is left out.
+template <class Op, Heights kHeights, int... AT>
+constexpr auto make_half_last_table(std::integer_sequence<int, AT...>) {
+  using T = typename Op::Type;
+  MicroTable<T> table{};
+  (
+      [&] {
+        constexpr int kMr = AT / 4 + 1, kNp = AT % 4 + 1;
+        if constexpr ((kHeights >> (kMr - 1) & 1) != 0 &&
+                      (kHeights >> (kHalfGroups + kNp) & 1) != 0 &&
+                      kNp <= RegisterBlock<T>::panels_for(kMr)) {
+          table.fn[kMr - 1][kNp - 1] = half_last_kernel<Op, kMr, kNp>;
+        }
+      }(),
+      ...);
+  return table;
+}
+
+template <class Op, Heights kHeights>
+inline constexpr MicroTable<typename Op::Type> kHalfLastTable = make_half_last_table<Op, kHeights>(
+    std::make_integer_sequence<int, 4 * RegisterBlock<typename Op::Type>::kRows>{});
 
 // fn[rows - 1] for half a panel.
 template <class T>
@@ -208,12 +253,25 @@ __attribute__((noinline, cold)) void any_height(MicroArgs<T> m, int rows, int pa
   }
 }
 
-// One strip of `rows` rows by `panels` panels, or by half of one. It is right at every height that
-// fits the register block, and fast at those in kHeights.
+// Whether a group of panels, the last of them the last of all, is computed without the upper half
+// of that one.
+template <class T>
+AOT_INLINE bool takes_half(bool half, int64_t panels, bool last) {
+  return half && last && (kHalvesVectors<T> || panels == 1);
+}
+
+// One strip of `rows` rows by `panels` panels, of the last one maybe by half. It is right at every
+// height that fits the register block, and fast at those in kHeights.
 template <class Op, Heights kHeights, class T = typename Op::Type>
 AOT_INLINE void micro(int rows, int panels, const MicroArgs<T>& m, bool half = false) {
   constexpr Heights kPossible = (Heights{1} << RegisterBlock<T>::kRows) - 1;
   constexpr Heights kNamed = kHeights & kPossible;  // the same table for all that name the same
+  if constexpr ((kHeights & kHalfLast) != 0 && kHalvesVectors<T>) {
+    constexpr Heights kGroups = kHeights & Heights{31} << kHalfGroups;
+    const MicroFn<T> fn =
+        half ? kHalfLastTable<Op, kNamed | kGroups>.fn[rows - 1][panels - 1] : nullptr;
+    if (fn != nullptr) return fn(m);
+  }
   if constexpr ((kHeights & kInSharedTables) != 0 && kNamed == kPossible && kSharable<Op>) {
     constexpr bool kHalves = (kHeights & kHalfLast) != 0 && kHalvesPanels<T>;
     const AllTables<T>& all = SharedTables<Op>::all;
@@ -277,13 +335,6 @@ constexpr Heights heights_of_units(int64_t rows, int64_t unit, int64_t block) {
   return found;
 }
 
-// The next group of panels: the widest the strip height allows, but two pairs rather than 3 + 1,
-// because a single panel leaves the adders waiting for each other.
-AOT_INLINE int next_panels(int64_t left, int widest) {
-  if (left == widest + 1 && widest > 2) return int(left + 1) / 2;
-  return int(min64(left, widest));
-}
-
 // Strips outermost: the rows of a strip stay in L1 while B streams from L2, and done(i0, i1) is
 // called with finished rows that are still in L1; with one_strip they are C's first ones. For K
 // that fits one chunk and B that is warm.
@@ -310,7 +361,7 @@ AOT_INLINE void block_by_strips(const BlockArgs<T, PackedB<T>>& a, const Done& d
       MicroArgs<T> m{a.rows + i0, a.tap_stride, a.taps, 0, a.kc, b, a.b.panel_stride, kPanel,
                      c,           a.ldc,        fetch,  0, false};
       m.zeros = a.zeros;
-      micro<Op, kHeights>(mr, np, m, a.half && np == 1 && j + 1 == a.panels);
+      micro<Op, kHeights>(mr, np, m, takes_half<T>(a.half, np, j + np == a.panels));
       j += np;
     }
     done(i0, i0 + mr);
@@ -362,7 +413,7 @@ AOT_INLINE void chunk_by_panels(const BlockArgs<T, Source>& a, MicroArgs<T> m, i
     m.b = view.b;
     m.panel_stride = view.panel_stride;
     m.step = view.step;
-    const bool half = a.half && np == 1 && j + 1 == a.panels;
+    const bool half = takes_half<T>(a.half, np, j + np == a.panels);
     for (int64_t s = 0; s < strips.count; ++s) {
       const int64_t i0 = strips.begin(s);
       m.rows = rows + i0;

@@ -25,6 +25,7 @@
 
 #include "aot/tmpl/matmul_call.h"
 #include "aot/tmpl/matmul_pieces.h"
+#include "aot/tmpl/matmul_shallow.h"
 #include "aot/tmpl/tile_strips.h"
 
 namespace aot::tmpl {
@@ -43,8 +44,8 @@ struct MatmulRun {
   static constexpr int64_t kLd = matmul_tile_ld<Cfg>();
   static constexpr int64_t kCopyLd = Cfg::KB + kPanel;
   static constexpr int64_t kShallow = 64;  // pairs of bfloat16
-  static constexpr Heights kHeights = heights_of_units<T>(Cfg::M, Cfg::MB, Cfg::MC) |
-                                      (half_last(Cfg::N) ? kHalfLast : 0) | kSharing<Cfg>;
+  static constexpr Heights kHeights =
+      heights_of_units<T>(Cfg::M, Cfg::MB, Cfg::MC) | half_of(Cfg::N, Cfg::NC) | kSharing<Cfg>;
 
   // Rows from which on results that need no tile are finished by strips: B is read often enough.
   static constexpr int64_t kFewRows = 4 * RegisterBlock<T>::kRows;
@@ -66,6 +67,12 @@ struct MatmulRun {
       if (in_pieces()) {
         char* const room = reinterpret_cast<char*>(tile) + matmul_room<Cfg>();
         return PieceRun<Cfg, Epi>{p, room, epi}.rectangle(b, m0, m1, n0, n1);
+      }
+    }
+    if constexpr (ShallowRun<Cfg, Epi>::kIs) {
+      if (bf16_unit() == kBf16Dot) {
+        float* const copy = tile + Cfg::MC * kLd;
+        return ShallowRun<Cfg, Epi>{p, tile, copy, packed_b(), epi}.rectangle(b, m0, m1, n0, n1);
       }
     }
 #endif

@@ -27,6 +27,8 @@ struct MatmulConfig {
   // The epilogue only stores, in the type that is computed in, to MatmulArgs::out: what need not
   // pass through a tile is written there, and the epilogue not called.
   static constexpr bool PLAIN = false;
+  // The same of results that are rounded to bfloat16.
+  static constexpr bool ROUNDED = false;
   static constexpr Along A_ALONG = Along::kAny;
   static constexpr Along B_ALONG = Along::kAny;  // with STRIDED_B
   static constexpr int64_t PACKED = 0;   // NC * K: with STRIDED_B, columns packed for all rows

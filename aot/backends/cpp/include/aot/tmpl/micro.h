@@ -39,6 +39,74 @@ inline constexpr int64_t kChain = 128;
 template <class T>
 using MicroFn = void (*)(const MicroArgs<T>&);
 
+// Whether the last panel's upper half can be left out where several panels go at a time: by vectors
+// of half the bytes, which some machines with the widest ones multiply two at a time.
+template <class T>
+inline constexpr bool kHalvesVectors =
+#if defined(__AVX512F__)
+    std::is_same_v<T, float>;
+#else
+    false;
+#endif
+
+// The lower half of a vector.
+template <class T>
+struct HalfVector {
+  using S = Simd<T>;
+  static constexpr int kLanes = S::kLanes / 2 > 0 ? S::kLanes / 2 : 1;
+  typedef T V __attribute__((vector_size(kLanes * sizeof(T))));
+  typedef T Unaligned
+      __attribute__((vector_size(kLanes * sizeof(T)), aligned(alignof(T)), may_alias));
+  static AOT_INLINE V load(const T* p) { return *reinterpret_cast<const Unaligned*>(p); }
+  static AOT_INLINE V of(typename S::V v) {
+    V low;
+    __builtin_memcpy(&low, &v, sizeof(low));
+    return low;
+  }
+  // The upper half is zeros.
+  static AOT_INLINE typename S::V whole(V low) {
+    if constexpr (kHalvesVectors<T>) {
+      return both(low, V{}, std::make_integer_sequence<int, S::kLanes>{});
+    }
+    return S::zero();  // of no use without
+  }
+  template <int... L>
+  static AOT_INLINE typename S::V both(V low, V high, std::integer_sequence<int, L...>) {
+    return __builtin_shufflevector(low, high, L...);
+  }
+  // The lower halves of two vectors, lane by lane in turn.
+  static AOT_INLINE typename S::V zip(typename S::V a, typename S::V b) {
+    return zip(a, b, std::make_integer_sequence<int, S::kLanes>{});
+  }
+  template <int... L>
+  static AOT_INLINE typename S::V zip(typename S::V a, typename S::V b,
+                                      std::integer_sequence<int, L...>) {
+    return __builtin_shufflevector(a, b, (L / 2 + L % 2 * S::kLanes)...);
+  }
+  // Each lane of an even number and the next one, added.
+  static AOT_INLINE V add_pairs(typename S::V v) {
+    return add_pairs(v, std::make_integer_sequence<int, kLanes>{});
+  }
+  template <int... L>
+  static AOT_INLINE V add_pairs(typename S::V v, std::integer_sequence<int, L...>) {
+    return __builtin_shufflevector(v, v, (2 * L)...) +
+           __builtin_shufflevector(v, v, (2 * L + 1)...);
+  }
+  // Two neighbours, in turn in all lanes.
+  static AOT_INLINE typename S::V set2(const T* at) {
+    double both;
+    static_assert(2 * sizeof(T) == sizeof(both));
+    __builtin_memcpy(&both, at, sizeof(both));
+    return typename S::V(Simd<double>::set1(both));
+  }
+  static AOT_INLINE V fma(V a, V b, V c) {
+#if defined(__AVX512F__)
+    if constexpr (kHalvesVectors<T>) return V(_mm256_fmadd_ps(__m256(a), __m256(b), __m256(c)));
+#endif
+    return a * b + c;
+  }
+};
+
 // How a micro-kernel multiplies and adds. Another such type may read the operands' bits otherwise
 // (bf16.h: pairs of bfloat16 in the place of a float). `kChains`: sums of an element that take the
 // k's by turns, where the operation's latency needs more of them than there are elements.
@@ -51,6 +119,11 @@ struct MultiplyAdd {
   static AOT_INLINE typename Simd<T>::V apply(typename Simd<T>::V a, typename Simd<T>::V b,
                                               typename Simd<T>::V c) {
     return Simd<T>::fma(a, b, c);
+  }
+  static AOT_INLINE typename HalfVector<T>::V apply_half(typename HalfVector<T>::V a,
+                                                         typename HalfVector<T>::V b,
+                                                         typename HalfVector<T>::V c) {
+    return HalfVector<T>::fma(a, b, c);
   }
 };
 
@@ -75,22 +148,28 @@ AOT_INLINE bool only_zeros(const T* const* rows, const T* zeros) {
   return true;
 }
 
-// One part of the panels, kPer vectors of each; moves `prefetch` on.
+// One part of the panels, kPer vectors of each; moves `prefetch` on. HALF: of the last vector only
+// the lower half has columns, and the upper one's results are zeros.
 template <class Op, int MR, int NP, class T = typename Op::Type,
-          int kPer = Simd<T>::kPerPanel / kPanelParts<T>>
+          int kPer = Simd<T>::kPerPanel / kPanelParts<T>, bool HALF = false>
 AOT_INLINE void micro_body(const MicroArgs<T>& m, int part, const T*& prefetch) {
   using S = Simd<T>;
   using V = typename S::V;
-  constexpr int kVecs = NP * kPer;
+  using Half = HalfVector<T>;
+  constexpr int kVecs = NP * kPer, kWhole = kVecs - HALF;
+  // Half a panel's vectors have two k's side by side, so that a load of A is for both.
+  constexpr bool kTwos = HALF && NP == 1;
   constexpr int kNeeded = 8;  // sums that hide the latency of an operation
-  constexpr int kChains =
-      kPer < S::kPerPanel / kPanelParts<T> && MR * kVecs < kNeeded ? 2 : Op::kChains;
+  constexpr int kChains = kTwos ? 1
+                          : kPer < S::kPerPanel / kPanelParts<T> && MR * kVecs < kNeeded
+                              ? 2
+                              : Op::kChains;
   // A k's operations take some 6 cycles and the loop's own half of one: then four k's a turn. With
   // fewer operations sums wait for each other, with more the loop's own do not show.
   constexpr bool kShort = kChains == 1 && MR * kVecs >= 8 && MR * kVecs <= 12;
   // Pointers that have a register. Compilers keep others in vector registers, and each move from
   // there takes the place of a multiplication; a load takes none.
-  constexpr bool kFromMemory = Op::kFromMemory && kVecs == 1;
+  constexpr bool kFromMemory = Op::kFromMemory && kVecs == 1 && !HALF;
   constexpr int kMostNear = kFromMemory ? 7 : 5;
   constexpr int kNear = MR < kMostNear ? MR : kMostNear;
   const int64_t first = part * kPer * S::kLanes;
@@ -99,9 +178,11 @@ AOT_INLINE void micro_body(const MicroArgs<T>& m, int part, const T*& prefetch) 
   bool add = m.accumulate;
   int64_t t = 0, k = 0;
   do {
-    V acc[MR][kVecs], other[MR][kVecs];
+    V acc[MR][kVecs], other[MR][kVecs];  // of which HALF leaves out the last ones
+    typename Half::V low[MR], low_other[MR];
     AOT_UNROLL for (int i = 0; i < MR; ++i) {
       AOT_UNROLL for (int j = 0; j < kVecs; ++j) acc[i][j] = other[i][j] = S::zero();
+      low[i] = low_other[i] = typename Half::V{};
     }
     for (int64_t left = kChain; t < m.taps && left > 0;) {
       const int64_t stop = min64(m.kc, k + left);
@@ -123,11 +204,14 @@ AOT_INLINE void micro_body(const MicroArgs<T>& m, int part, const T*& prefetch) 
           far[i - kNear] = row;
         }
       }
-      const auto step = [&](V(&acc)[MR][kVecs], int64_t k) __attribute__((always_inline)) {
+      const auto step = [&](V(&acc)[MR][kVecs], typename Half::V(&low)[MR],
+                            int64_t k) __attribute__((always_inline)) {
         V bv[kVecs];
-        AOT_UNROLL for (int j = 0; j < kVecs; ++j) {
+        AOT_UNROLL for (int j = 0; j < kWhole; ++j) {
           bv[j] = S::load(b + (j / kPer) * ps + (j % kPer) * S::kLanes);
         }
+        [[maybe_unused]] typename Half::V b_low;
+        if constexpr (HALF) b_low = Half::load(b + (NP - 1) * ps);
         // Few rows read B as fast as memory gives it: straight into L1. Many must not disturb L1.
         AOT_UNROLL for (int j = 0; j < NP; ++j) {
           __builtin_prefetch(prefetch + j * m.prefetch_stride, 0, MR <= 4 ? 3 : 2);
@@ -139,27 +223,49 @@ AOT_INLINE void micro_body(const MicroArgs<T>& m, int part, const T*& prefetch) 
             acc[i][0] = Op::apply_at(at, bv[0], acc[i][0]);
           } else {
             const V a = S::set1(i < kNear ? near[i][k] : far[i - kNear][k]);
-            AOT_UNROLL for (int j = 0; j < kVecs; ++j) acc[i][j] = Op::apply(a, bv[j], acc[i][j]);
+            AOT_UNROLL for (int j = 0; j < kWhole; ++j) acc[i][j] = Op::apply(a, bv[j], acc[i][j]);
+            if constexpr (HALF) low[i] = Op::apply_half(Half::of(a), b_low, low[i]);
           }
         }
         b += m.step;
       };
+      if constexpr (kTwos) {
+        const auto two = [&](int64_t k, const auto& load, typename S::V second)
+                             __attribute__((always_inline)) {
+                               const V both = Half::zip(S::load(b), second);
+                               __builtin_prefetch(prefetch, 0, MR <= 4 ? 3 : 2);
+                               prefetch += m.prefetch_step;
+                               AOT_UNROLL for (int i = 0; i < MR; ++i) {
+                                 const V a = load((i < kNear ? near[i] : far[i - kNear]) + k);
+                                 acc[i][0] = Op::apply(a, both, acc[i][0]);
+                               }
+                             };
+        for (; k + 1 < stop; k += 2, b += 2 * m.step) two(k, Half::set2, S::load(b + m.step));
+        for (; k < stop; ++k, b += m.step) {
+          two(k, [](const T* at) { return Half::zip(S::set1(*at), S::zero()); }, S::zero());
+        }
+      }
       if constexpr (kChains == 2) {
         for (; k + 1 < stop; k += 2) {
-          step(acc, k);
-          step(other, k + 1);
+          step(acc, low, k);
+          step(other, low_other, k + 1);
         }
       }
       if constexpr (kShort) {
-        AOT_UNROLL_4 for (; k < stop; ++k) step(acc, k);
+        AOT_UNROLL_4 for (; k < stop; ++k) step(acc, low, k);
       }
-      for (; k < stop; ++k) step(acc, k);
+      for (; k < stop; ++k) step(acc, low, k);
       if (k == m.kc) {
         k = 0;
         ++t;
       }
     }
     AOT_UNROLL for (int i = 0; i < MR; ++i) {
+      if constexpr (kTwos) low[i] = Half::add_pairs(acc[i][0]);
+      if constexpr (HALF) {
+        acc[i][kWhole] = Half::whole(low[i]);
+        if constexpr (kChains == 2) other[i][kWhole] = Half::whole(low_other[i]);
+      }
       AOT_UNROLL for (int j = 0; j < kVecs; ++j) {
         const int64_t column = (j / kPer) * kPanel + (j % kPer) * S::kLanes;
         T* const c = m.c + first + i * m.ldc + column;
@@ -177,6 +283,14 @@ __attribute__((noinline)) void micro_kernel(const MicroArgs<typename Op::Type>& 
   for (int part = 0; part < kPanelParts<typename Op::Type>; ++part) {
     micro_body<Op, MR, NP>(m, part, prefetch);
   }
+}
+
+// Whole panels, of the last one the lower half.
+template <class Op, int MR, int NP>
+__attribute__((noinline)) void half_last_kernel(const MicroArgs<typename Op::Type>& m) {
+  using T = typename Op::Type;
+  const auto* prefetch = m.prefetch;
+  micro_body<Op, MR, NP, T, Simd<T>::kPerPanel, true>(m, 0, prefetch);
 }
 
 // The lower half of one panel's columns: half of its parts, or half of its vectors.
