@@ -123,6 +123,8 @@ std::vector<Flag> table(Flags& flags) {
        [&](const std::string&) { policy.trust_weights = true; }},
       {"--verify", "", "check every byte of a package when it is loaded",
        [&](const std::string&) { flags.package.verify = true; }},
+      {"--copy", "", "read packages into memory, in large pages, in place of mapping their files",
+       [&](const std::string&) { flags.package.copy = true; }},
   };
 }
 

@@ -23,6 +23,10 @@ std::string weights_of(const aot_package_options& options) {
   return options.weights != nullptr ? options.weights : "";
 }
 
+aot_rt::Placing placing_of(const aot_package_options& options) {
+  return options.copy != 0 ? aot_rt::Placing::kCopy : aot_rt::Placing::kMap;
+}
+
 aot_package* open_package(aot_rt::PackageFiles files, const aot_package_options& options) {
   const aot_rt::Log log{options.log, options.log_context};
   const aot_rt::Policy policy = aot_rt::read_policy(options.policy);
@@ -119,7 +123,7 @@ aot_status* aot_package_open(const char* path, const aot_package_options* option
     require(path, "path");
     require(package, "package");
     const auto read = read_options(options, "aot_package_options");
-    *package = open_package(aot_rt::open_files(path, weights_of(read)), read);
+    *package = open_package(aot_rt::open_files(path, weights_of(read), placing_of(read)), read);
   });
 }
 
@@ -133,7 +137,7 @@ aot_status* aot_package_open_memory(const void* data, size_t size,
     }
     const auto read = read_options(options, "aot_package_options");
     const aot_rt::Bytes bytes{static_cast<const uint8_t*>(data), size};
-    *package = open_package(aot_rt::borrow_files(bytes, weights_of(read)), read);
+    *package = open_package(aot_rt::borrow_files(bytes, weights_of(read), placing_of(read)), read);
   });
 }
 

@@ -29,7 +29,8 @@ constexpr const char* kFeatures[] = {
     "policy",            // aot_package_options.policy
     "prewarm",           // aot_session_prewarm and so on
     "trace",             // aot_session_trace_begin
-    "refuses_unknown"    // a newer struct's fields are refused, not dropped
+    "refuses_unknown",   // a newer struct's fields are refused, not dropped
+    "copy"               // aot_package_options.copy
 };
 constexpr size_t kFeatureCount = sizeof(kFeatures) / sizeof(*kFeatures);
 

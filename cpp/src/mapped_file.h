@@ -1,10 +1,12 @@
-// A file mapped read-only. Pages are read on first touch and shared with the page cache.
+// A file's bytes, in memory or to be read there when they are first touched.
 #ifndef AOT_SRC_MAPPED_FILE_H_
 #define AOT_SRC_MAPPED_FILE_H_
 
 #include <cstddef>
 #include <cstdint>
 #include <string>
+
+#include "memory.h"
 
 namespace aot_rt {
 
@@ -14,12 +16,19 @@ struct Bytes {
   size_t size = 0;
 };
 
-// Move-only owner of a mapping.
+// How a file comes to memory.
+enum class Placing {
+  kMap,   // read-only; pages are read on first touch and shared with the page cache
+  kCopy,  // into blocks of `default_allocator`: large ones on large pages; the file may change then
+};
+
+// Owner of a mapping, or of a copy.
 class MappedFile {
  public:
-  // Throws NOT_FOUND when there is no such file, DEVICE_ERROR when it cannot be read or mapped.
-  // `what` it should be is for messages.
-  explicit MappedFile(const std::string& path, const char* what = "package");
+  // Throws NOT_FOUND when there is no such file, DEVICE_ERROR when it cannot be read or mapped,
+  // OUT_OF_MEMORY when there is no room for a copy. `what` it should be is for messages.
+  explicit MappedFile(const std::string& path, const char* what = "package",
+                      Placing placing = Placing::kMap);
   ~MappedFile();
   MappedFile(const MappedFile&) = delete;
   MappedFile& operator=(const MappedFile&) = delete;
@@ -27,6 +36,7 @@ class MappedFile {
   Bytes bytes() const { return bytes_; }
 
  private:
+  Block copy_;
   Bytes bytes_;
 };
 

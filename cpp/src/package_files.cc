@@ -10,8 +10,8 @@ namespace {
 
 constexpr const char* kWhat = "file of weights";
 
-void add_weights(PackageFiles* files, const std::string& path) {
-  auto file = std::make_unique<MappedFile>(path, kWhat);
+void add_weights(PackageFiles* files, const std::string& path, Placing placing) {
+  auto file = std::make_unique<MappedFile>(path, kWhat, placing);
   try {
     files->container.add(Container::read_weights(file->bytes()));
   } catch (const Error& error) {
@@ -42,17 +42,17 @@ std::string beside(const std::string& path, const std::string& name) {
 
 }  // namespace
 
-PackageFiles open_files(const std::string& path, const std::string& weights) {
-  auto file = std::make_unique<MappedFile>(path);
+PackageFiles open_files(const std::string& path, const std::string& weights, Placing placing) {
+  auto file = std::make_unique<MappedFile>(path, "package", placing);
   PackageFiles files = read_package(file->bytes(), weights);
   const std::string& name = files.container.weights_file();
-  if (!name.empty()) add_weights(&files, weights.empty() ? beside(path, name) : weights);
+  if (!name.empty()) add_weights(&files, weights.empty() ? beside(path, name) : weights, placing);
   files.files.push_back(std::move(file));
   files.container.forget_headers();
   return files;
 }
 
-PackageFiles borrow_files(Bytes bytes, const std::string& weights) {
+PackageFiles borrow_files(Bytes bytes, const std::string& weights, Placing placing) {
   PackageFiles files = read_package(bytes, weights);
   const std::string& name = files.container.weights_file();
   if (name.empty()) {
@@ -63,7 +63,7 @@ PackageFiles borrow_files(Bytes bytes, const std::string& weights) {
     fail(AOT_INVALID_ARGUMENT, "the package's weights are in a file of their own, '", name,
          "': say where it is (aot_package_options.weights)");
   }
-  add_weights(&files, weights);
+  add_weights(&files, weights, placing);
   files.container.forget_headers();
   return files;
 }

@@ -23,11 +23,12 @@ struct PackageFiles {
 // Opens a package's file, and that of its weights: `weights`, or if that is empty the one that the
 // package names, beside it. Throws what MappedFile, Container and check_headers throw; errors of
 // the second file name it.
-PackageFiles open_files(const std::string& path, const std::string& weights);
+PackageFiles open_files(const std::string& path, const std::string& weights,
+                        Placing placing = Placing::kMap);
 
 // The same of a package in memory; weights of their own must be given. Throws INVALID_ARGUMENT when
 // they are not.
-PackageFiles borrow_files(Bytes bytes, const std::string& weights);
+PackageFiles borrow_files(Bytes bytes, const std::string& weights, Placing placing = Placing::kMap);
 
 }  // namespace aot_rt
 

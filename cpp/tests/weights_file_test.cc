@@ -3,7 +3,9 @@
 
 #include <array>
 #include <cstddef>
+#include <cstdint>
 #include <cstdlib>
+#include <cstring>
 #include <fstream>
 #include <string>
 
@@ -22,7 +24,7 @@ class Folder {
  public:
   Folder() { CHECK(::mkdtemp(path_.data()) != nullptr); }
   ~Folder() {
-    for (const char* name : {"p.pkg", "w"}) ::unlink(file(name).c_str());
+    for (const char* name : {"p.pkg", "w", "f", "e"}) ::unlink(file(name).c_str());
     ::rmdir(path_.data());
   }
   Folder(const Folder&) = delete;
@@ -115,6 +117,33 @@ TEST(where_the_caller_says) {
   CHECK_EQ(open(path, file.c_str()), 7.0f);
   CHECK_EQ(open_memory(package(), file.c_str()), 7.0f);
   CHECK_FAILS(open_memory(package(), nullptr), AOT_INVALID_ARGUMENT, "'w': say where it is");
+}
+
+TEST(copies_do_not_see_what_becomes_of_the_files) {
+  const Folder folder;
+  const std::string path = folder.write("p.pkg", package().build());
+  const std::string file = folder.write("w", weights());
+  aot_package_options options = with(nullptr);
+  options.copy = 1;
+  aot_package* opened = nullptr;
+  aot_status* status = aot_package_open(path.c_str(), &options, &opened);
+  CHECK_EQ(::truncate(path.c_str(), 0), 0);
+  CHECK_EQ(::truncate(file.c_str(), 0), 0);
+  CHECK_EQ(last_bias(opened, status), 7.0f);
+}
+
+TEST(large_copies_lie_on_pages_of_their_own) {
+  const Folder folder;
+  const std::string text((size_t{2} << 20) + 5, 'x');
+  const std::string path = folder.write("f", text);
+  const aot_rt::MappedFile file(path, "file", aot_rt::Placing::kCopy);
+  CHECK_EQ(file.bytes().size, text.size());
+  CHECK_EQ(reinterpret_cast<uintptr_t>(file.bytes().data) % (size_t{2} << 20), 0u);
+  CHECK(std::memcmp(file.bytes().data, text.data(), text.size()) == 0);
+  const std::string none = folder.write("e", "");
+  CHECK_EQ(aot_rt::MappedFile(none, "file", aot_rt::Placing::kCopy).bytes().size, 0u);
+  CHECK_FAILS(aot_rt::MappedFile(folder.file("absent"), "file", aot_rt::Placing::kCopy),
+              AOT_NOT_FOUND, "cannot open file");
 }
 
 TEST(a_package_that_holds_its_weights_takes_none) {

@@ -99,6 +99,7 @@ class Package:
         weights: str = "",
         policy: tuple[list[str], int, bool, bool, list[str] | None, bool, dict[str, int]]
         | None = None,
+        copy: bool = False,
     ) -> None: ...
     def replace_weights(
         self,

@@ -484,11 +484,13 @@ def load(
     weights: str | os.PathLike[str] | None = None,
     limits: Limits | None = None,
     device_allocator: DeviceAllocator | None = None,
+    copy: bool = False,
 ) -> Model:
     """Opens a package and makes it callable. Nothing is unpacked, no file is created.
 
     Args:
-        path: the package's file. It must not be changed in place while the model lives.
+        path: the package's file. Without `copy` it must not be changed in place while the model
+            lives.
         device: "cpu", or "cuda" or "cuda:1" for a GPU by its number; None: the CPU.
         isa: "x86-64-v2", "x86-64-v3" or "x86-64-v4"; None: the best that package and CPU have.
         num_threads: threads that a call may use; None: the physical cores of this process.
@@ -501,13 +503,16 @@ def load(
         limits: what the model may use; None: the defaults.
         device_allocator: where memory of a GPU comes from but for weights, for example
             `TorchAllocator()`; None: the driver.
+        copy: read the files into memory of this process, in large pages where the system has them,
+            in place of mapping them. That takes as long as reading, and shares no memory with
+            other processes; what becomes of the files then does not matter.
 
     Raises:
         NotFound: no such file.
         CorruptPackage: not a package, or damaged.
         Incompatible: of a newer format.
         Unavailable: no kernels for this device or for `isa`, no such device, no driver for it.
-        OutOfMemory: the device has no room for the weights.
+        OutOfMemory: the device has no room for the weights, or the machine for a copy.
         InvalidArgument: `num_threads` below 1, a device that is no name, a policy without
             meaning, or `weights` for a package that holds them.
         Refused: the policy does not allow the package.
@@ -516,7 +521,7 @@ def load(
         raise InvalidArgument(f"num_threads is {num_threads}, must be at least 1")
     apart = "" if weights is None else os.fspath(weights)
     allowed = None if policy is None else policy.native()
-    package = _native.Package(os.fspath(path), native_verify(verify), apart, allowed)
+    package = _native.Package(os.fspath(path), native_verify(verify), apart, allowed, copy)
     bounds = limits or Limits()
     return Model(package, device, isa, num_threads, graphs, bounds, device_allocator)
 

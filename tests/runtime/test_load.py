@@ -433,3 +433,11 @@ def test_versioned_and_plain_capsules(small: aot_runtime.Model) -> None:
         output = small._session.run([x])[0]
         del max_version
         np.testing.assert_array_equal(np.from_dlpack(output), expected_small(x)[0])
+
+
+def test_a_copy_does_not_need_its_file(tmp_path: Path) -> None:
+    path = small_package().write(tmp_path / "small.pkg")
+    model = aot_runtime.load(path, copy=True)
+    path.write_bytes(b"")  # ends the process with SIGBUS where weights are mapped
+    x = rows(3)
+    np.testing.assert_array_equal(model(x)["y"], expected_small(x)[0])

@@ -191,6 +191,19 @@ def test_a_configuration_is_followed(program: Path, package: Path, tmp_path: Pat
         assert "64" in answer.json["error"]
 
 
+@pytest.mark.parametrize("words", [[], ["--copy"]], ids=["mapped", "copied"])
+def test_copied_packages_are_not_mapped(
+    program: Path, package: Path, tmp_path: Path, words: list[str]
+) -> None:
+    path = put(tmp_path, "relu", package)
+    with Server(program, tmp_path, *words) as server:
+        np.testing.assert_array_equal(
+            values(server.infer("relu", request(tensor(X)))), reference(X)
+        )
+        maps = Path(f"/proc/{server.process.pid}/maps").read_text()
+    assert (str(path) in maps) == (not words)
+
+
 def test_packages_must_be_signed_where_keys_are_given(
     program: Path, package: Path, tmp_path: Path
 ) -> None:

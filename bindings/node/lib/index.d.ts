@@ -53,6 +53,8 @@ export interface PackageOptions {
   keys?: string[];
   noOperatorLibraries?: boolean;
   requireProved?: boolean;
+  /** Reads the files into memory, in large pages where the system has them, and maps none. */
+  copy?: boolean;
 }
 
 export interface SessionOptions {

@@ -301,6 +301,7 @@ class Package : public Napi::ObjectWrap<Package> {
     if (verify == "full") options.verify = AOT_VERIFY_FULL;
     if (verify == "lazy") options.verify = AOT_VERIFY_LAZY;
     options.weights = text_of(given, "weights");
+    options.copy = given.Get("copy").ToBoolean();
     options.policy.operator_libraries = !given.Get("noOperatorLibraries").ToBoolean();
     options.policy.require_proved = given.Get("requireProved").ToBoolean();
     if (given.Get("keys").IsArray()) {

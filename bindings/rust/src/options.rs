@@ -34,6 +34,8 @@ pub struct PackageOptions {
     pub no_operator_libraries: bool,
     /// Refuses packages whose kernels do not declare what they touch.
     pub require_proved: bool,
+    /// Reads the files into memory, in large pages where the system has them, and maps none.
+    pub copy: bool,
 }
 
 /// How a session is made.

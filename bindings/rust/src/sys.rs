@@ -236,6 +236,8 @@ pub struct aot_package_options {
     pub log_context: *mut c_void,
     pub weights: *const c_char,
     pub policy: *const aot_policy,
+    pub copy: i32,
+    pub reserved: i32,
 }
 
 #[repr(C)]

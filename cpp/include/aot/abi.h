@@ -210,12 +210,17 @@ typedef struct aot_package_options {
    * that the package names, beside it. A package in memory needs it. */
   const char* weights;
   const aot_policy* policy; /* borrowed for the call; NULL: everything is allowed */
+  /* 1: the files are read into memory of this process and not mapped, in large pages where the
+   * system has them. That takes as long as reading and shares nothing with other processes; what
+   * becomes of the files then does not matter. aot_package_open_memory: the file of weights. */
+  int32_t copy;
+  int32_t reserved; /* 0 */
 } aot_package_options;
 
-/* Maps and checks a package file. The file must not be changed in place while it is open: replace
- * it by renaming another one over it. (Code, plan and manifest are copies: a change does not reach
- * them. Weights are read where they are mapped; a file that is cut short there ends the process
- * with SIGBUS.) Writes *package, owned by the caller. */
+/* Maps and checks a package file. Without `copy` the file must not be changed in place while it is
+ * open: replace it by renaming another one over it. (Code, plan and manifest are copies: a change
+ * does not reach them. Weights are read where they are mapped; a file that is cut short there ends
+ * the process with SIGBUS.) Writes *package, owned by the caller. */
 AOT_API aot_status* aot_package_open(const char* path, const aot_package_options* options,
                                      aot_package** package);
 

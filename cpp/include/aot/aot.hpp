@@ -86,6 +86,7 @@ struct PackageOptions {
   void* log_context = nullptr;
   std::string weights = {};  // the file of the weights; "": in the package, or beside it
   Policy policy = {};
+  bool copy = false;  // files are read into memory of this process; see aot_package_options
 };
 
 // PackageOptions as the C interface takes them, while both are in scope.
@@ -112,6 +113,7 @@ class OpenOptions {
     raw_.log_context = options.log_context;
     raw_.weights = options.weights.empty() ? nullptr : options.weights.c_str();
     raw_.policy = &policy_;
+    raw_.copy = options.copy ? 1 : 0;
   }
   OpenOptions(const OpenOptions&) = delete;
   OpenOptions& operator=(const OpenOptions&) = delete;

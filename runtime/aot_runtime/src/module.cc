@@ -333,12 +333,13 @@ class Session {
 class Package {
  public:
   Package(const std::string& path, int verify, const std::string& weights,
-          const py::object& policy) {
+          const py::object& policy, bool copy) {
     const LogDrain drain;
     aot::PackageOptions options;
     options.log = keep_message;
     options.verify = static_cast<aot_verify>(verify);
     options.weights = weights;
+    options.copy = copy;
     if (!policy.is_none()) options.policy = read_policy(py::tuple(policy));
     std::optional<aot::Result<aot::Package>> result;
     {
@@ -534,9 +535,9 @@ PYBIND11_MODULE(_native, m) {
       .def_property_readonly("num_threads", &Session::num_threads);
 
   py::class_<Package>(m, "Package")
-      .def(py::init<const std::string&, int, const std::string&, const py::object&>(),
+      .def(py::init<const std::string&, int, const std::string&, const py::object&, bool>(),
            py::arg("path"), py::arg("verify") = 0, py::arg("weights") = "",
-           py::arg("policy") = py::none())
+           py::arg("policy") = py::none(), py::arg("copy") = false)
       .def("session", &Package::session, py::kw_only(), py::arg("device") = "", py::arg("isa") = "",
            py::arg("num_threads") = 0, py::arg("graphs") = true, py::arg("profile") = false,
            py::arg("limits") = py::dict(), py::arg("device_allocator") = py::none())
