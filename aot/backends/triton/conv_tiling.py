@@ -52,6 +52,11 @@ _MOST_HELD = 160
 """Of 255 registers: blocks of 256 x 128 in steps of 64 pairs, each with an address of its own, kept
 1096 bytes of a thread in memory (89042 x 83 of 625 halves: 238 us, eager 92)."""
 
+_ROUNDED = 16
+"""Elements of a block of the input that registers round to TF32 in a cycle, with their way there:
+products wait for that. 8192 x 64 of 9072 in two parts: 128 x 64 in steps of 64 pairs took 76 us, in
+steps of 32 90, and 256 x 64 in four parts 93, 67 where nothing is rounded."""
+
 PARTS = (2, 3, 4, 6, 8)
 """That input channels may be cut into."""
 
@@ -85,7 +90,7 @@ class ConvSize:
     """A convolution at the hints: positions and output channels, groups, taps, input channels.
 
     `columns` and `channels` are those of one group. `last`: channels are walked fastest; else they
-    are few, and lie apart. `rounded`: float32 is rounded to TF32.
+    are few, and lie apart. `rounded`: float32 is rounded to TF32; `ready`: the input is so in memory.
     """
 
     rows: int
@@ -96,6 +101,7 @@ class ConvSize:
     dtype: DType
     last: bool
     rounded: bool = False
+    ready: bool = False
 
 
 _HALF = (
@@ -291,6 +297,8 @@ def microseconds(size: ConvSize, tile: ConvTile, gpu: Gpu) -> float:
     share = -(-programs // gpu.multiprocessors)
     turns = steps(size, tile)
     multiply = tile.rows * tile.columns * tile.depth / rate
+    if size.rounded and not size.ready:
+        multiply += tile.rows * tile.depth / _ROUNDED
     read = (tile.rows + tile.columns) * tile.depth * size.dtype.itemsize
     bandwidth = min(
         _NEAR_BYTES, _FAR_BYTES * gpu.multiprocessors / min(programs, gpu.multiprocessors)

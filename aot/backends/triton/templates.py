@@ -340,7 +340,9 @@ class _ConvParts:
     def __call__(self, depth: Depth, dtype: DType) -> int:
         last = depth.channels >= VECTOR
         size = ConvSize(
-            depth.rows, depth.columns, 1, depth.taps, depth.channels, dtype, last, depth.rounded
+            *(depth.rows, depth.columns, 1, depth.taps, depth.channels, dtype, last),
+            rounded=depth.rounded,
+            ready=depth.ready,
         )
         return channel_parts(size, self.gpu) if last else 1
 
@@ -352,7 +354,7 @@ class _Parts:
     gpu: Gpu
 
     def __call__(self, batch: int, rows: int, columns: int, depth: int, dtype: DType) -> int:
-        grouped = dtype.itemsize == 2
+        grouped = dtype.itemsize in (2, 8)
         return depth_parts(Size(rows, columns, depth, batch, dtype, grouped=grouped), self.gpu)
 
 

@@ -85,9 +85,9 @@ on an H200 by one warp a tile, 50 by two; twice the tile took as long."""
 HELD_REGISTERS = 128
 """Of a thread, for what it has read of its rows."""
 
-LEAST_TILE_POINTS = 1024
-"""Of a tile of short rows; of longer ones a tile has two. A program takes 1.2 ns to start, however
-little it does: in that time an H200 moves 4 KB."""
+LEAST_TILE_POINTS, LEAST_TILE_BYTES = 1024, 6144
+"""Of a tile of short rows, and what its rows move; of longer ones a tile has two. A program takes
+1.2 ns to start, however little it does: in that time an H200 moves 5 KB."""
 
 BUSY_WARPS = 4
 """Of each of a device's units: where there are fewer, programs have more warps."""
@@ -332,7 +332,7 @@ def row_tile(kernel: NestKernel, context: KernelContext, hints: Hints, units: in
     longest = max(hints.volume(s.order) for s in spaces.values())
     across = any(_rows_contiguous(kernel, s, context, kernel.outer) for s in spaces.values())
     held = across and len(kernel.stages) > 1 and WHOLE_COLUMNS < longest <= HELD_COLUMNS
-    block = _row_block(rows, longest, across, units)
+    block = _row_block(rows, longest, across, units, _moved(kernel, context, longest))
     size = _widest_element(kernel)
     block = min(block, HELD_BYTES // size // power_above(longest)) if held else block
     wide = _own_rows(kernel, context, hints, block) if across else 0
@@ -471,12 +471,32 @@ def _rows_contiguous(
     return found
 
 
-def _row_block(rows: int, longest: int, across: bool, units: int) -> int:
+def _moved(kernel: NestKernel, context: KernelContext, longest: int) -> int:
+    """Bytes that a point of a row reads and writes; 0 where programs are slower with more rows.
+
+    Extremes' places in rows that are no vectors: all warps of a program have a part of each row.
+    """
+    if _finds_places(kernel) and longest * _narrowest_read(kernel, context) % ALIGNED_BYTES:
+        return 0
+    outer = {a.symbol for a in kernel.outer}
+    stores = [store for stage in kernel.stages for nest in stage.nests for store in nest.stores]
+    places = [(a.buffer, a.index) for a in _reads(kernel)] + [(s.buffer, s.index) for s in stores]
+    found: dict[str, int] = {}
+    for buffer, index in places:
+        own = {s for e in index for s in e.free_symbols}
+        if buffer not in kernel.local and own & outer and own - outer:
+            found[buffer] = context.buffers[buffer].dtype.itemsize
+    return sum(found.values())
+
+
+def _row_block(rows: int, longest: int, across: bool, units: int, moved: int) -> int:
     if across:
         return min(64, power_above(rows), max(1, power_above(rows * 16 // units)))
     wide = power_above(longest)
     points = max(LEAST_TILE_POINTS, min(TILE_POINTS, 2 * wide))
     short = max(1, points // wide)
+    while 0 < short * longest * moved < LEAST_TILE_BYTES and 2 * short * wide <= TILE_POINTS:
+        short *= 2
     return min(short, power_above(max(1, rows // units)), power_above(rows))
 
 
