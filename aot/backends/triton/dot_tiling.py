@@ -130,6 +130,11 @@ _DOUBLE_GROUPED = (
 """The same by groups of warps. Twice the depth of a step, or twice the rows of a group, took as
 long or longer."""
 
+_LEAST_DOUBLE_DEPTH = 192
+"""Of products that they take: of fewer steps most of the time goes into results, which more warps
+of more programs store faster (two of 17400 x 16 by 16 x 10011 and what is behind them: 4630 us,
+2460 by programs; 32 of 512 x 128 by 128 x 2064: 249 us, 208)."""
+
 _ASYNC_ROWS = 64
 """Rows of the smallest asynchronous product."""
 
@@ -270,10 +275,14 @@ _COPY_TIMES = _Times(
     arrival=1.2,
     start=3,
 )
-_DOUBLE_GROUP_TIMES = _Times(0.0, 0.0, 0.225e6, 0.0, 0.3, 0.0, start=5, stored=2e-4)
-"""Of float64 by groups of warps: 3512 x 5684 by 5684 x 784 took 590 us on an H200, 687 as Triton
-multiplies, eager 615; 4096 x 4096 by 4096 x 4096 2245 to 2390 us by how operands lie (61 to 57
-TFLOP/s), eager 2290 to 2820."""
+_DOUBLE_GROUP_TIMES = {
+    groups: _Times(0.0, 0.0, 0.225e6, 0.0, 0.3, 0.0, dear=2e-3, start=5, stored=stored)
+    for groups, stored in ((2, 3e-4), (3, 1.9e-4))
+}
+"""Of float64 by so many groups of warps: 3512 x 5684 by 5684 x 784 took 590 us on an H200, 687 as
+Triton multiplies, eager 615; 4096 x 4096 by 4096 x 4096 2245 to 2390 us by how operands lie (61 to
+57 TFLOP/s), eager 2290 to 2820. While one of three groups stores, two multiply: 11988 x 248 by 248
+x 8192 took 1005 us by three, 1072 and 1104 by two."""
 _GROUP_TIMES = replace(_COPY_TIMES, turn=0.03, block=0.26, result=6.7e-5, dear=2.1e-4)
 """Of halves that descriptors copy, and by groups of warps, fitted to 16 tiles of 29 products on an
 H200: what is chosen takes 1.02 of the fastest tile's time. What lies outside of a matrix takes
@@ -407,6 +416,7 @@ def _tiles(size: Size, gpu: Gpu) -> tuple[DotTile, ...]:
         return tuple(t for t in _SHARED if t != _WIDE)
     if size.dtype.itemsize == 8:
         groups = size.copied and size.grouped and gpu.copies_blocks and gpu.async_dots
+        groups = groups and size.depth >= _LEAST_DOUBLE_DEPTH
         return (*_DOUBLE, *_DOUBLE_GROUPED) if groups else _DOUBLE
     if size.single and gpu.splits_floats and gpu.async_dots:
         return _SPLIT_SINGLE
@@ -528,7 +538,8 @@ def _wave_microseconds(tile: DotTile, size: Size, gpu: Gpu, sharing: int, *, dea
 def _prices(tile: DotTile, size: Size, gpu: Gpu) -> tuple[_Times, Mapping[int, float]]:
     """What a block takes, and its rows by their distance, as its operands are read."""
     if tile.groups:
-        return (_DOUBLE_GROUP_TIMES if size.dtype.itemsize == 8 else _GROUP_TIMES), _CROSSED
+        double = size.dtype.itemsize == 8
+        return _DOUBLE_GROUP_TIMES[tile.groups] if double else _GROUP_TIMES, _CROSSED
     halves = size.dtype.itemsize == 2 and size.copied and gpu.copies_blocks and gpu.async_dots
     if halves and not is_few(tile, _blocks(tile, size), gpu):
         return _COPY_TIMES, _CROSSED

@@ -185,7 +185,7 @@ def test_blocks_are_shared_with_marks_alone():
 
 @pytest.mark.parametrize(
     ("size", "groups"),
-    [((3512, 784, 5684), 3), ((512, 2048, 8192), 2), ((64, 64, 512), 0)],
+    [((3512, 784, 5684), 3), ((512, 2048, 8192), 2), ((64, 64, 512), 0), ((8192, 8192, 128), 0)],
 )
 def test_float64_is_multiplied_by_groups_of_warps_where_these_have_work(size, groups):
     """Where descriptors can copy both operands, on devices whose warps can be told apart."""

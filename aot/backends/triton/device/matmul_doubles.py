@@ -115,8 +115,7 @@ def multiply_doubles(mine, NUMBER: gl.constexpr, hooks: gl.constexpr, sizes: gl.
             first, second = blocks_of(done + whole, a, b, ready, free, NUMBER, whole > 0)
             acc = step_added(acc, first, second, rest, LEFT_FLIPPED, RIGHT_FLIPPED, True)
         done += steps
-        tl.debug_barrier()
-        mbarrier.arrive(free.index((done - 1) % STAGES))
+        leave(free.index((done - 1) % STAGES), True)
         m, n = row * (GROUPS * ROWS) + NUMBER * ROWS, column * COLUMNS
         for k in gl.static_range(len(acc)):
             at_m, at_n = m + k // (COLUMNS // 64) * 32, n + k % (COLUMNS // 64) * 64
@@ -125,17 +124,25 @@ def multiply_doubles(mine, NUMBER: gl.constexpr, hooks: gl.constexpr, sizes: gl.
 
 @gluon.jit
 def blocks_of(at, a, b, ready, free, NUMBER: gl.constexpr, others):
-    """A group's blocks of a step, once they are there; those before, if any, may be overwritten.
-
-    Products have begun with what was read of these: then it has been read.
-    """
+    """A group's blocks of a step, once they are there; it leaves those before, if any."""
     STAGES: gl.constexpr = b.shape[0]
     GROUPS: gl.constexpr = a.shape[0] // STAGES
     slot = at % STAGES
-    tl.debug_barrier()
-    mbarrier.arrive(free.index((at + STAGES - 1) % STAGES), pred=others)
+    leave(free.index((at + STAGES - 1) % STAGES), others)
     mbarrier.wait(ready.index(slot), (at // STAGES) & 1)
     return a.index(slot * GROUPS + NUMBER), b.index(slot)
+
+
+@gluon.jit
+def leave(free, read):
+    """Says, if it has been `read`, that a block may be overwritten.
+
+    What was asked for has come then: copies by descriptors do not wait for loads that are under
+    way, and the assembler moves products, which would wait for them, behind barriers.
+    """
+    fence_async_shared()
+    tl.debug_barrier()
+    mbarrier.arrive(free, pred=read)
 
 
 @gluon.jit
