@@ -53,7 +53,8 @@ def matmul_of_doubles(
 ):
     """As `matmul_by_groups`, of float64: ROWS and COLUMNS are multiples of 64, DEPTH of 16.
 
-    CUT: the last step of the depth may reach into another matrix of a batch.
+    CUT: the last step of the depth may reach into another matrix of a batch. Steps are so many that
+    no compiler unrolls the loop over them (`leave`).
     """
     a = places_for(left, STAGES * GROUPS, ROWS, DEPTH, LEFT_FLIPPED)
     b = places_for(right, STAGES, COLUMNS, DEPTH, RIGHT_FLIPPED)
@@ -115,6 +116,9 @@ def multiply_doubles(mine, NUMBER: gl.constexpr, hooks: gl.constexpr, sizes: gl.
             first, second = blocks_of(done + whole, a, b, ready, free, NUMBER, whole > 0)
             acc = step_added(acc, first, second, rest, LEFT_FLIPPED, RIGHT_FLIPPED, True)
         done += steps
+        # Copies by descriptors do not wait for loads that are under way, and the assembler may move
+        # products, which do, behind the barrier: not so those of an earlier turn of the loop.
+        fence_async_shared()
         leave(free.index((done - 1) % STAGES), True)
         m, n = row * (GROUPS * ROWS) + NUMBER * ROWS, column * COLUMNS
         for k in gl.static_range(len(acc)):
@@ -135,12 +139,10 @@ def blocks_of(at, a, b, ready, free, NUMBER: gl.constexpr, others):
 
 @gluon.jit
 def leave(free, read):
-    """Says, if it has been `read`, that a block may be overwritten.
+    """Says, if it has been `read`, that a block may be overwritten: all warps have come here.
 
-    What was asked for has come then: copies by descriptors do not wait for loads that are under
-    way, and the assembler moves products, which would wait for them, behind barriers.
+    In the next turn of a loop all products of the turn before have begun, with what they read.
     """
-    fence_async_shared()
     tl.debug_barrier()
     mbarrier.arrive(free, pred=read)
 
@@ -194,7 +196,7 @@ def products_added(
                 products_operands(),
                 [acc[2 * p * WIDTH + q], acc[(2 * p + 1) * WIDTH + q], lefts[p], rights[q]],
                 dtype=(gl.float64, gl.float64),
-                is_pure=True,
+                is_pure=False,
                 pack=16,
             )
             upper, lower = upper + (one,), lower + (two,)  # noqa: RUF005
