@@ -54,8 +54,9 @@ _MOST_HELD = 160
 
 _ROUNDED = 16
 """Elements of a block of the input that registers round to TF32 in a cycle, with their way there:
-the products of all but a single step wait for that. 8192 x 64 of 9072 in two parts: 128 x 64 in steps of 64 pairs took 76 us, in
-steps of 32 90, and 256 x 64 in four parts 93, 67 where nothing is rounded."""
+the products of all but a single step wait for that. 8192 x 64 of 9072 in two parts: 128 x 64 in
+steps of 64 pairs took 76 us, in steps of 32 90, and 256 x 64 in four parts 93; 67 where nothing is
+rounded."""
 
 _DEEP, _DEEP_ROUNDED = 128, 192
 """Sides of blocks together: deep steps leave larger ones no room for blocks in flight."""
@@ -93,7 +94,8 @@ class ConvSize:
     """A convolution at the hints: positions and output channels, groups, taps, input channels.
 
     `columns` and `channels` are those of one group. `last`: channels are walked fastest; else they
-    are few, and lie apart. `rounded`: float32 is rounded to TF32; `ready`: the input is so in memory.
+    are few, and lie apart. `rounded`: float32 is rounded to TF32; `ready`: the input is so in
+    memory.
     """
 
     rows: int

@@ -248,7 +248,10 @@ def _tile(
 
 
 def _is_grouped(
-    kernel: TemplateKernel, sides: tuple[_Side, _Side], batch: tuple[Axis, ...], context: KernelContext
+    kernel: TemplateKernel,
+    sides: tuple[_Side, _Side],
+    batch: tuple[Axis, ...],
+    context: KernelContext,
 ) -> bool:
     """Whether groups of warps can copy both operands, and store the result."""
     dtype = context.buffers[sides[0][0].buffer].dtype

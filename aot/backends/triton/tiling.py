@@ -89,10 +89,10 @@ LEAST_TILE_POINTS, LEAST_TILE_BYTES = 1024, 6144
 MOST_TILE_LANES = 3072
 """Of a tile of short rows, and what its rows move, unless it has too many lanes then; of longer
 ones a tile has two. A program takes 1.2 ns to start, however little it does: in that time an H200
-moves 5 KB. Means of 419430 x 160 bfloat16 took 129 us with rows of 1024 points, 36 with these, norms
-of 1337492 x 48 104 and 35, rms norms of 215092 x 312 132 and 74; with 4096 lanes logsumexp of 272800
-x 246 took 108 us, 86 with 1024. Places of extremes take longer with more rows (1032444 x 65: 158 us,
-226)."""
+moves 5 KB. Means of 419430 x 160 bfloat16 took 129 us with rows of 1024 points, 36 with these,
+norms of 1337492 x 48 104 and 35, rms norms of 215092 x 312 132 and 74; with 4096 lanes logsumexp of
+272800 x 246 took 108 us, 86 with 1024 points, 79 with these. Places of extremes take longer with
+more rows (1032444 x 65: 158 us, 226)."""
 
 BUSY_WARPS = 4
 """Of each of a device's units: where there are fewer, programs have more warps."""

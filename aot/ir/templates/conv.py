@@ -442,7 +442,8 @@ class Conv(TemplateCall):
     def _to_round(self, builder: NestBuilder, support: ConvSupport, uses: int) -> tuple[str, ...]:
         """Roles of operands that are worth being rounded before: weights cost nothing.
 
-        A single tap loads each element once for a block of outputs, and rounds it once. Not where each sum is one thread's, which rounds nothing.
+        A single tap loads each element once for a block of outputs, and rounds it once. Not where
+        each sum is one thread's, which rounds nothing.
         """
         dtype = builder.dtype(self.x.buffer)
         rounds = self.precision is not None and dtype.name == "float32" and support.prepared_uses

@@ -136,9 +136,7 @@ def test_eager_rounds_few_deep_groups_whose_channels_are_innermost() -> None:
     """Of more than 64 channels those of many outputs, and those whose taps lie far apart."""
 
     def found(channels: int, outputs: int, taps: int, step: int = 1) -> bool:
-        return is_rounded(
-            channels, 256, groups=2, last=True, outputs=outputs, taps=taps, step=step
-        )
+        return is_rounded(channels, 256, groups=2, last=True, outputs=outputs, taps=taps, step=step)
 
     assert found(128, 128, 3) and not found(176, 128, 3) and found(176, 160, 3)
     assert not found(176, 108, 5) and found(176, 108, 7) and found(176, 108, 5, step=2)

@@ -22,7 +22,7 @@ def block_of(program, down, across, GROUP: tl.constexpr):
 
 @triton.jit
 def rounded(block):
-    """float32 whose first 11 bits are the nearest ones: tensor cores cut off what is behind them."""
+    """float32 whose first 11 bits are the nearest ones: tensor cores cut off what is behind."""
     bits = block.to(tl.int32, bitcast=True)
     near = (bits + 0x1000).to(tl.float32, bitcast=True)
     return tl.where(block == block, near, block)

@@ -110,16 +110,16 @@ def multiply_doubles(mine, NUMBER: gl.constexpr, hooks: gl.constexpr, sizes: gl.
         whole = steps - 1 if CUT else steps
         for step in range(0, whole):
             first, second = blocks_of(done + step, a, b, ready, free, NUMBER, step > 0)
-            acc = step_added(acc, first, second, 0, LEFT_FLIPPED, RIGHT_FLIPPED, False)
+            acc = step_added(acc, first, second, 0, LEFT_FLIPPED, RIGHT_FLIPPED, CUT=False)
         if CUT:
             rest = depth - whole * DEPTH
             first, second = blocks_of(done + whole, a, b, ready, free, NUMBER, whole > 0)
-            acc = step_added(acc, first, second, rest, LEFT_FLIPPED, RIGHT_FLIPPED, True)
+            acc = step_added(acc, first, second, rest, LEFT_FLIPPED, RIGHT_FLIPPED, CUT=True)
         done += steps
         # Copies by descriptors do not wait for loads that are under way, and the assembler may move
         # products, which do, behind the barrier: not so those of an earlier turn of the loop.
         fence_async_shared()
-        leave(free.index((done - 1) % STAGES), True)
+        leave(free.index((done - 1) % STAGES), read=True)
         m, n = row * (GROUPS * ROWS) + NUMBER * ROWS, column * COLUMNS
         for k in gl.static_range(len(acc)):
             at_m, at_n = m + k // (COLUMNS // 64) * 32, n + k % (COLUMNS // 64) * 64
@@ -293,9 +293,9 @@ def operand_unit(
     if CUT:
         k = gl.arange(0, 16, gl.SliceLayout(0, L))[None, :]
         piece = tl.where(k < depth, piece, 0.0)
-    O: gl.constexpr = operand_order(SIDE, FLIPPED)
+    N: gl.constexpr = operand_order(SIDE, FLIPPED)
     bits = gl.reshape(piece, [2] * 10)
-    bits = gl.permute(bits, (O[0], O[1], O[2], O[3], O[4], O[5], O[6], O[7], O[8], O[9]))
+    bits = gl.permute(bits, (N[0], N[1], N[2], N[3], N[4], N[5], N[6], N[7], N[8], N[9]))
     unit = gl.reshape(bits, [2, 16, 32])
     unit = gl.convert_layout(unit, gl.SliceLayout(1 - SIDE, unit_layout()), assert_trivial=True)
     return gl.expand_dims(unit, 1 - SIDE)
@@ -342,9 +342,9 @@ def finish_unit(
 ):
     """Stores what a unit of the result becomes, from where threads have it."""
     L: gl.constexpr = result_layout(LEFT_FLIPPED, RIGHT_FLIPPED)
-    O: gl.constexpr = result_order(LEFT_FLIPPED, RIGHT_FLIPPED)
+    N: gl.constexpr = result_order(LEFT_FLIPPED, RIGHT_FLIPPED)
     bits = gl.reshape(acc, [2] * 11)
-    bits = gl.permute(bits, (O[0], O[1], O[2], O[3], O[4], O[5], O[6], O[7], O[8], O[9], O[10]))
+    bits = gl.permute(bits, (N[0], N[1], N[2], N[3], N[4], N[5], N[6], N[7], N[8], N[9], N[10]))
     tile = gl.convert_layout(gl.reshape(bits, [32, 64]), L, assert_trivial=True)
     m = row + gl.arange(0, 32, gl.SliceLayout(1, L))[:, None]
     n = column + gl.arange(0, 64, gl.SliceLayout(0, L))[None, :]
