@@ -48,10 +48,6 @@ outputs of a group, and places from a first tap to a last one, from which it rou
 Of 260 random images all of up to 64 channels are rounded, and of the 211 others the 144 that have
 80 outputs and more or taps 7 places apart and more, and none of the 67 that have up to 64 and 5."""
 
-_BLOCKS = 4
-"""Of outputs, by which a single tap loads each element of an input, from which on a copy that is
-rounded to TF32 is worth its time: 156800 x 256 of 32 took 70 us on an H200, 62 without one."""
-
 _WORD = 4
 """Bytes that devices copy to shared memory at least without a wait."""
 
@@ -452,7 +448,7 @@ class Conv(TemplateCall):
         if self.is_narrow(support.of_type(dtype).narrow):
             return ()
         taps = any(axis.extent != 1 for axis in self.w.axes[2:])
-        often = uses >= support.prepared_uses * (1 if taps else _BLOCKS)
+        often = uses >= support.prepared_uses * (1 if taps else support.prepared_blocks)
         weight = builder.buffers[self.w.buffer].kind == "weight"
         return ("x",) * often + ("w",) * (often or weight)
 
@@ -499,7 +495,8 @@ class ConvSupport(Support[Conv]):
         rows: When channels are worth a copy with zeros behind them, so that they fill vectors.
         parts: Parts that input channels of so deep a convolution are cut into; None: none are.
         prepared_uses: Uses of an element from which a copy of float32 that is rounded to TF32 is
-            worth its time; 0: never.
+            worth its time; 0: never. `prepared_blocks`: so many times as many where there is a
+            single tap.
         load_bytes: Of its widest load, which elements of a weight that lie in a row had better
             fill; 0: they fill vectors.
         widest: Elements of the type in it.
@@ -514,6 +511,7 @@ class ConvSupport(Support[Conv]):
     row: int = 0
     rows: AlignedRows | None = None
     prepared_uses: int = 0
+    prepared_blocks: int = 1
     parts: Callable[[Depth, DType], int] | None = None
     load_bytes: int = 0
     widest: int = 0

@@ -163,7 +163,9 @@ def before(call: Conv, kind: str = "temp", dtype: DType = FLOAT32, uses: int = 2
     shape = tuple(axis.extent for axis in call.x.axes)
     builder = NestBuilder({"b": Buffer("b", dtype, shape, None, kind)}, {})
     few = Narrow(inputs=4, outputs=4)
-    support = ConvSupport(Conv, narrow_of=(("float32", few),), prepared_uses=uses)
+    support = ConvSupport(
+        Conv, narrow_of=(("float32", few),), prepared_uses=uses, prepared_blocks=4
+    )
     return call.split(builder, support, 1, Hints({}))
 
 
@@ -206,6 +208,11 @@ def test_operands_are_rounded_before_where_tensor_cores_would_cut_them_off() -> 
     # Where a thread sums by itself, and where no other group has an element's uses.
     assert before(replace(conv(4, 4), precision="tf32"), uses=1) is None
     assert before(replace(conv(32, 16, groups=2), precision="tf32"), uses=1) is None
+
+
+def test_a_single_tap_rounds_by_itself_what_few_blocks_of_outputs_read() -> None:
+    few, many = (replace(conv(outputs, 16, taps=1), precision="tf32") for outputs in (512, 1024))
+    assert prepared(before(few)) == () and prepared(before(many)) == ("x", "w")
 
 
 def test_what_is_rounded_before_is_the_nearest_of_11_bits() -> None:
