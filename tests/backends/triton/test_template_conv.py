@@ -83,6 +83,11 @@ CASES: dict[str, Callable[[], tuple[Model, tuple[torch.Tensor, ...]]]] = {
         model(32, 48, 1, HALF, lambda y, r: F.relu(y + r)),
         (half(2, 32, 7, 7), half(2, 48, 7, 7)),
     ),
+    "a single tap, channels first": lambda: (
+        model(24, 40, 1, HALF),
+        (tensor(2, 24, 6, 16, dtype=HALF),),
+    ),
+    "a single tap, odd channels first": lambda: (model(17, 12, 1), (tensor(1, 17, 5, 24),)),
     "channels in blocks": lambda: (model(64, 32, 3, HALF, padding=1), (half(1, 64, 9, 9),)),
     "channels no block": lambda: (model(40, 20, 3, HALF, padding=1), (half(1, 40, 9, 9),)),
     "image, channels last": lambda: (
