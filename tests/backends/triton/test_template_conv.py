@@ -83,11 +83,8 @@ CASES: dict[str, Callable[[], tuple[Model, tuple[torch.Tensor, ...]]]] = {
         model(32, 48, 1, HALF, lambda y, r: F.relu(y + r)),
         (half(2, 32, 7, 7), half(2, 48, 7, 7)),
     ),
-    "a single tap, channels first": lambda: (
-        model(24, 40, 1, HALF),
-        (tensor(2, 24, 6, 16, dtype=HALF),),
-    ),
-    "a single tap, odd channels first": lambda: (model(17, 12, 1), (tensor(1, 17, 5, 24),)),
+    "one tap": lambda: (model(24, 40, 1, HALF), (tensor(2, 24, 6, 16, dtype=HALF),)),
+    "one tap, odd channels": lambda: (model(17, 12, 1), (tensor(1, 17, 5, 24),)),
     "channels in blocks": lambda: (model(64, 32, 3, HALF, padding=1), (half(1, 64, 9, 9),)),
     "channels no block": lambda: (model(40, 20, 3, HALF, padding=1), (half(1, 40, 9, 9),)),
     "image, channels last": lambda: (
@@ -98,10 +95,7 @@ CASES: dict[str, Callable[[], tuple[Model, tuple[torch.Tensor, ...]]]] = {
         model(3, 64, 7, stride=2, padding=3),
         (tensor(1, 3, 21, 33),),
     ),
-    "patches": lambda: (
-        model(3, 40, 8, HALF, stride=8),
-        (tensor(2, 3, 32, 32, dtype=HALF),),
-    ),
+    "patches": lambda: (model(3, 40, 8, HALF, stride=8), (tensor(2, 3, 32, 32, dtype=HALF),)),
     "one channel": lambda: (model(1, 5, 3, padding=1), (tensor(2, 1, 13, 13),)),
     "one output": lambda: (model(24, 1, 3, padding=1), (tensor(2, 24, 13, 13),)),
     "paddings and dilations differ": lambda: (
