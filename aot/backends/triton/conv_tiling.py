@@ -52,6 +52,15 @@ _MOST_HELD = 160
 """Of 255 registers: blocks of 256 x 128 in steps of 64 pairs, each with an address of its own, kept
 1096 bytes of a thread in memory (89042 x 83 of 625 halves: 238 us, eager 92)."""
 
+_ROUNDED = 16
+"""Elements of a block of the input that registers round to TF32 in a cycle, with their way there:
+the products of all but a single step wait for that. 8192 x 64 of 9072 in two parts: 128 x 64 in
+steps of 64 pairs took 76 us, in steps of 32 90, and 256 x 64 in four parts 93; 67 where nothing is
+rounded."""
+
+_DEEP, _DEEP_ROUNDED = 128, 192
+"""Sides of blocks together: deep steps leave larger ones no room for blocks in flight."""
+
 PARTS = (2, 3, 4, 6, 8)
 """That input channels may be cut into."""
 
@@ -85,7 +94,8 @@ class ConvSize:
     """A convolution at the hints: positions and output channels, groups, taps, input channels.
 
     `columns` and `channels` are those of one group. `last`: channels are walked fastest; else they
-    are few, and lie apart. `rounded`: float32 is rounded to TF32.
+    are few, and lie apart. `rounded`: float32 is rounded to TF32; `ready`: the input is so in
+    memory.
     """
 
     rows: int
@@ -96,6 +106,7 @@ class ConvSize:
     dtype: DType
     last: bool
     rounded: bool = False
+    ready: bool = False
 
 
 _HALF = (
@@ -241,7 +252,7 @@ def candidates(size: ConvSize, gpu: Gpu) -> Iterator[ConvTile]:
         if columns > least or rows > max(16, 2 * power_above(size.rows)):
             continue
         for depth in blocks.depths:
-            if depth * size.dtype.itemsize == 256 and rows + columns > 128:
+            if depth * size.dtype.itemsize == 256 and rows + columns > _deep(size):
                 continue
             for flat in (False, True) if size.last else (True,):
                 tile = ConvTile(rows, columns, depth, warps, 2, flat)
@@ -251,6 +262,11 @@ def candidates(size: ConvSize, gpu: Gpu) -> Iterator[ConvTile]:
                 most = _EXACT_STAGES if _is_exact(size, gpu) else 5
                 if fit >= 2:
                     yield replace(tile, stages=max(2, min(most, fit, steps(size, tile) + 1)))
+
+
+def _deep(size: ConvSize) -> int:
+    """Rows and columns up to which steps of 256 bytes are worth a try."""
+    return _DEEP_ROUNDED if size.rounded and not size.ready else _DEEP
 
 
 def _held(tile: ConvTile, size: ConvSize) -> int:
@@ -291,6 +307,8 @@ def microseconds(size: ConvSize, tile: ConvTile, gpu: Gpu) -> float:
     share = -(-programs // gpu.multiprocessors)
     turns = steps(size, tile)
     multiply = tile.rows * tile.columns * tile.depth / rate
+    if size.rounded and not size.ready and turns > 1:
+        multiply += tile.rows * tile.depth / _ROUNDED
     read = (tile.rows + tile.columns) * tile.depth * size.dtype.itemsize
     bandwidth = min(
         _NEAR_BYTES, _FAR_BYTES * gpu.multiprocessors / min(programs, gpu.multiprocessors)

@@ -122,6 +122,19 @@ _DOUBLE = (
     DotTile(64, 16, 32, 4, 4, resident=2),
 )
 
+_DOUBLE_GROUPED = (
+    DotTile(192, 64, 16, 4, 6, groups=3),
+    DotTile(128, 64, 16, 4, 6, groups=2),
+    DotTile(128, 128, 16, 4, 6, groups=2),
+)
+"""The same by groups of warps. Twice the depth of a step, or twice the rows of a group, took as
+long or longer."""
+
+_LEAST_DOUBLE_DEPTH = 192
+"""Of products that they take: of fewer steps most of the time goes into results, which more warps
+of more programs store faster (two of 17400 x 16 by 16 x 10011 and what is behind them: 4630 us,
+2460 by programs; 32 of 512 x 128 by 128 x 2064: 249 us, 208)."""
+
 _ASYNC_ROWS = 64
 """Rows of the smallest asynchronous product."""
 
@@ -203,7 +216,8 @@ class _Times:
         rate: Multiply-adds in a microsecond.
         turning: Of an element of a block of the second operand whose depth is not contiguous, for
             each column of the block.
-        block: Of a block; `result`: of each of its results.
+        block: Of a block; `result`: of each of its results, and `stored`: what memory takes for it,
+            which nothing hides.
         shared: Of an element that is written to shared memory, or that a warp reads there: where
             that takes longer than the multiplications. 0: it does not.
         dear: Of a result of which a transcendental function is computed, by four warps.
@@ -229,12 +243,13 @@ class _Times:
     outside: float = 0.0
     arrival: float = 0.0
     start: float = 0.0
+    stored: float = 0.0
 
 
 _TIMES = {
     2: _Times(0.016, 0.0, 2.56e6, 0.0, 0.67, 6.6e-5, lines=590, outside=1 / 590, arrival=1.2),
     4: _Times(0.23, 0.004, 0.245e6, 5e-6, 0.05, 1.8e-4),
-    8: _Times(0.15, 0.0117, 0.289e6, 0.0, 0.5, 6e-5, shared=3.6e-5),
+    8: _Times(0.15, 0.0117, 0.289e6, 0.0, 0.5, 6e-5, shared=3.6e-5, stored=2e-4),
 }
 """By the operands' bytes. Of float64 warps read shared memory by single elements, each all of its
 rows and columns, which blocks below 64 x 64 wait for; larger ones took 1.06 to 1.28 of its time.
@@ -260,6 +275,14 @@ _COPY_TIMES = _Times(
     arrival=1.2,
     start=3,
 )
+_DOUBLE_GROUP_TIMES = {
+    groups: _Times(0.0, 0.0, 0.225e6, 0.0, 0.3, 0.0, dear=2e-3, start=5, stored=stored)
+    for groups, stored in ((2, 3e-4), (3, 1.9e-4))
+}
+"""Of float64 by so many groups of warps: 3512 x 5684 by 5684 x 784 took 590 us on an H200, 687 as
+Triton multiplies, eager 615; 4096 x 4096 by 4096 x 4096 2245 to 2390 us by how operands lie (61 to
+57 TFLOP/s), eager 2290 to 2820. While one of three groups stores, two multiply: 11988 x 248 by 248
+x 8192 took 1005 us by three, 1072 and 1104 by two."""
 _GROUP_TIMES = replace(_COPY_TIMES, turn=0.03, block=0.26, result=6.7e-5, dear=2.1e-4)
 """Of halves that descriptors copy, and by groups of warps, fitted to 16 tiles of 29 products on an
 H200: what is chosen takes 1.02 of the fastest tile's time. What lies outside of a matrix takes
@@ -392,7 +415,9 @@ def _tiles(size: Size, gpu: Gpu) -> tuple[DotTile, ...]:
             return _SHARED
         return tuple(t for t in _SHARED if t != _WIDE)
     if size.dtype.itemsize == 8:
-        return _DOUBLE
+        groups = size.copied and size.grouped and gpu.copies_blocks and gpu.async_dots
+        groups = groups and size.depth >= _LEAST_DOUBLE_DEPTH
+        return (*_DOUBLE, *_DOUBLE_GROUPED) if groups else _DOUBLE
     if size.single and gpu.splits_floats and gpu.async_dots:
         return _SPLIT_SINGLE
     return _SPLIT if gpu.splits_floats else _SINGLE
@@ -507,13 +532,14 @@ def _wave_microseconds(tile: DotTile, size: Size, gpu: Gpu, sharing: int, *, dea
     turns = -(-size.depth // tile.depth)
     seen = 1 + (sharing - 1) * max(0.0, 1 - turns / _HIDING)
     result = max(t.result, t.dear * _WARPS / tile.warps * dear)
-    return turns * turn + seen * (t.block + result * area)
+    return turns * turn + seen * (t.block + result * area) + sharing * t.stored * area
 
 
 def _prices(tile: DotTile, size: Size, gpu: Gpu) -> tuple[_Times, Mapping[int, float]]:
     """What a block takes, and its rows by their distance, as its operands are read."""
     if tile.groups:
-        return _GROUP_TIMES, _CROSSED
+        double = size.dtype.itemsize == 8
+        return _DOUBLE_GROUP_TIMES[tile.groups] if double else _GROUP_TIMES, _CROSSED
     halves = size.dtype.itemsize == 2 and size.copied and gpu.copies_blocks and gpu.async_dots
     if halves and not is_few(tile, _blocks(tile, size), gpu):
         return _COPY_TIMES, _CROSSED

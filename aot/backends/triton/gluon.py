@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from aot.backends.triton.context import KernelContext
-from aot.ir.dtypes import BFLOAT16, BOOL, FLOAT16, FLOAT32
+from aot.ir.dtypes import BFLOAT16, BOOL, FLOAT16, FLOAT32, FLOAT64
 from aot.ir.kernels import TemplateKernel
 from aot.ir.scalar import postorder
 from aot.symbolic import Expr, affine_coefficients, exact_quotient, integer
 
-_VALUES = (FLOAT16, BFLOAT16, FLOAT32, BOOL)
+_VALUES = (FLOAT16, BFLOAT16, FLOAT32, FLOAT64, BOOL)
 
 _WORDS = frozenset(
     (

@@ -99,6 +99,7 @@ def emit_conv(kernel: TemplateKernel, graph: KernelGraph, hints: Hints, gpu: Gpu
         dtype=conv.dtype,
         last=conv.last,
         rounded=conv.call.precision is not None,
+        ready="x" in conv.call.prepared,
     )
     return _emit_product(conv, conv_tile(size, gpu), gpu)
 

@@ -1,8 +1,8 @@
 """Matrix products on tensor cores, with fused epilogues.
 
 The functions are those of `device/matmul.py`. Where the GPU copies whole blocks by descriptors
-(TMA) and there are many blocks, programs stay and take one block after the other; of halves, groups
-of warps do where that is faster (`device/matmul_groups.py`).
+(TMA) and there are many blocks, programs stay and take one block after the other; of halves and of
+float64 groups of warps do where that is faster (`device/matmul_groups.py`, `matmul_doubles.py`).
 """
 
 from __future__ import annotations
@@ -38,7 +38,8 @@ from aot.backends.triton.hooks import Hooks, places
 from aot.backends.triton.kernel import GLUON, TRITON, EmittedKernel, line_grid, program_id
 from aot.backends.triton.template_gemv import emit_gemv, is_vector_product
 from aot.backends.triton.text import index_text
-from aot.ir.dtypes import FLOAT32, DType
+from aot.errors import InternalError
+from aot.ir.dtypes import FLOAT32, FLOAT64, DType
 from aot.ir.hints import Hints, is_dear
 from aot.ir.kernel_facts import template_call
 from aot.ir.kernels import KernelGraph, TemplateKernel
@@ -125,6 +126,10 @@ def emit_matmul(
         "SUMS": sums_type(dtype),
     }
     options = {"num_warps": tile.warps, "num_stages": tile.stages}
+    if tile.groups and dtype == FLOAT64:
+        grid = line_grid(Minimum(count, integer(gpu.multiprocessors)))
+        arguments |= _by_groups_of_doubles(hooks, tile, sides, tuple(batch), context, gpu)
+        return hooks.emit(kernel, "matmul_of_doubles", arguments, grid, options, early=False)
     deep = hints.value(left.depth.extent)
     copied = _copied(sides, batch, context, tile.depth) if _copies(dtype, tile, deep, gpu) else None
     few = is_few(tile, hints.value(count), gpu)
@@ -234,15 +239,27 @@ def _tile(
         _is_turned(right, context),
         (_line_step(left, row, context), _line_step(right, column, context)),
         copied=all(_matrix(source, axis, batch, context) is not None for source, axis in sides),
-        grouped=dtype.itemsize == 2
-        and takes_epilogue(kernel)
-        and stores_vectors(kernel, context)
-        and _is_flat(_copied(sides, batch, context, GROUP_DEPTH)),
+        grouped=takes_epilogue(kernel) and _is_grouped(kernel, sides, batch, context),
         single=_is_turned(right, context) and _is_single(right, column, context),
         marked=call.marks is not None,
     )
     dear = is_dear(n for s in kernel.stages for nest in s.nests for n in nest.roots)
     return dot_tile(size, gpu, dear=dear)
+
+
+def _is_grouped(
+    kernel: TemplateKernel,
+    sides: tuple[_Side, _Side],
+    batch: tuple[Axis, ...],
+    context: KernelContext,
+) -> bool:
+    """Whether groups of warps can copy both operands, and store the result."""
+    dtype = context.buffers[sides[0][0].buffer].dtype
+    if dtype == FLOAT64:
+        return _flat(sides, batch, context) is not None
+    if dtype.itemsize != 2 or not stores_vectors(kernel, context):
+        return False
+    return _is_flat(_copied(sides, batch, context, GROUP_DEPTH))
 
 
 def _is_turned(source: Operand, context: KernelContext) -> bool:
@@ -333,6 +350,16 @@ def _copied(
     axes, planes = tuple(batch), bool(batch) and not whole
     first = _matrix(left, row, axes, context, planes=planes)
     second = _matrix(right, column, axes, context, planes=planes)
+    return None if first is None or second is None else (first, second)
+
+
+def _flat(
+    sides: tuple[_Side, _Side], batch: tuple[Axis, ...], context: KernelContext
+) -> tuple[_Copied, _Copied] | None:
+    """The same, whatever a last step reaches into."""
+    if context.wide:
+        return None
+    first, second = (_matrix(source, axis, batch, context) for source, axis in sides)
     return None if first is None or second is None else (first, second)
 
 
@@ -429,6 +456,31 @@ def _by_groups(
         **{"COLUMNS": str(columns), "MORE": str(more), "STAGES": str(tile.stages)},
         "REGISTERS": str(GROUP_REGISTERS[tile.groups]),
     }
+
+
+def _by_groups_of_doubles(
+    hooks: Hooks,
+    tile: DotTile,
+    sides: tuple[_Side, _Side],
+    batch: tuple[Axis, ...],
+    context: KernelContext,
+    gpu: Gpu,
+) -> dict[str, str]:
+    """What `matmul_of_doubles` is given besides, and the function that says where batches begin."""
+    copied = _flat(sides, batch, context)
+    if copied is None:
+        raise InternalError("groups of warps multiply what descriptors cannot copy")
+    depth = sides[0][0].depth.extent
+    whole = is_int(depth) and int(depth) % tile.depth == 0
+    given = _by_copies(context, tile, copied, gpu.multiprocessors) | _by_groups(
+        context, tile, copied
+    )
+    given |= {"CUT": str(bool(batch) and not whole), "origins": "None"}
+    given["batches"] = index_text(product([a.extent for a in batch]), context.names)
+    if batch:
+        _write_origins(hooks, batch, copied)
+        del given["origins"]
+    return {name: text for name, text in given.items() if name != "MORE"}
 
 
 def _described(context: KernelContext, matrix: _Copied) -> tuple[str, str, str, str]:

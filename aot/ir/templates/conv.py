@@ -42,9 +42,11 @@ those of groups and of phases), with groups of fewer input channels or of so few
 or transposed with so many taps or phases, and 29 of the others, which nothing tells from their
 neighbours. Exact products of these 1166 cost little: memory takes the time, or eager more."""
 
-_LAST_CHANNELS = 64
-"""Input channels of a group up to which eager rounds groups whose channels are innermost: of 66
-random ones all 27 of up to 64, and none of the 39 of 78 and more."""
+_LAST_CHANNELS, _LAST_OUTPUTS, _LAST_SPAN = 64, 80, 7
+"""Input channels of a group up to which eager rounds groups whose channels are innermost; of more,
+outputs of a group, and places from a first tap to a last one, from which it rounds these in images.
+Of 260 random images all of up to 64 channels are rounded, and of the 211 others the 144 that have
+80 outputs and more or taps 7 places apart and more, and none of the 67 that have up to 64 and 5."""
 
 _WORD = 4
 """Bytes that devices copy to shared memory at least without a wait."""
@@ -86,7 +88,8 @@ class Narrow:
 class Depth:
     """A convolution of one group at the hints: what its depth may be cut by.
 
-    `rows`: images and places; `columns`: output channels; `rounded`: float32 as TF32.
+    `rows`: images and places; `columns`: output channels; `rounded`: float32 as TF32, of which the
+    input is `ready` in memory.
     """
 
     rows: int
@@ -94,6 +97,7 @@ class Depth:
     taps: int
     channels: int
     rounded: bool
+    ready: bool = False
 
 
 @dataclass(frozen=True)
@@ -216,12 +220,19 @@ class Conv(TemplateCall):
         phases, inputs = self.phases or 0, hints.value(self.w.axes[1].extent)
         pairs = inputs * hints.value(self.w.axes[0].extent) // self.groups
         few = self.groups > 1 and (inputs < _CHANNELS or pairs <= _PAIRS)
-        few |= bool(self.last) and inputs > _LAST_CHANNELS
+        few |= bool(self.last) and inputs > _LAST_CHANNELS and not self._is_wide(hints)
         taps = hints.volume(self.w.axes[2:]) * phases
         if few or taps >= _TAPS or phases >= _PHASES:
             return False
         least = _SPREAD_FLOPS if self.groups > 1 or phases else ROUNDED_FLOPS
         return hints.value(self.flops()) >= least
+
+    def _is_wide(self, hints: Hints) -> bool:
+        """True of groups of an image that have many outputs, or taps far apart."""
+        taps = [hints.value(axis.extent) for axis in self.w.axes[2:]]
+        spans = (step * (tap - 1) + 1 for step, tap in zip(self.dilation, taps, strict=True))
+        many = hints.value(self.w.axes[0].extent) >= _LAST_OUTPUTS * self.groups
+        return len(taps) == 2 and (many or max(spans) >= _LAST_SPAN)
 
     def flops(self) -> Expr:
         """A multiplication and an addition for each output, tap and channel of a group."""
@@ -271,13 +282,25 @@ class Conv(TemplateCall):
         """True when a template in place walks channels fastest in an input of these strides.
 
         A few channels (less than a `vector` has) with a stride are walked outside of the taps; an
-        input with many is copied, so that they are contiguous.
+        input with many is copied, so that they are contiguous. Where there is one tap, and places
+        are neighbours, these are vectors.
         """
         if x is None:
             return True
+        if x[1] not in (0, 1) and x[-1] == 1 and self._is_pointwise(vector):
+            return False
         channels = self.w.axes[1].extent
         few = is_int(channels) and int(channels) < vector and not self.is_depthwise
         return x[1] in (0, 1) or not few
+
+    def _is_pointwise(self, vector: int) -> bool:
+        """True where each place sees itself alone, and places are whole vectors."""
+        places = self.x.axes[-1].extent
+        if not is_int(places) or int(places) % vector:
+            return False
+        taps = all(axis.extent == 1 for axis in self.w.axes[2:])
+        still = all(step == 1 for step in self.stride) and not any(self.padding)
+        return taps and still and self.groups == 1
 
     def _weight_walk(self, support: ConvSupport, strides: Strides) -> tuple[Axis, ...]:
         last = self.channels_fastest(strides.get("x"), support.vector)
@@ -312,7 +335,7 @@ class Conv(TemplateCall):
         dtype = builder.dtype(self.x.buffer)
         whole = self._whole(support.of_type(dtype), uses, hints, dtype.itemsize)
         roles = self._to_round(builder, support, uses)
-        parts = self._parts(builder, support, hints, whole)
+        parts = self._parts(builder, support, hints, whole, "x" in roles)
         if whole is None and not roles and parts < 2:
             return None
         views, nests = {"x": self.x, "w": self.w}, []
@@ -344,7 +367,12 @@ class Conv(TemplateCall):
         )
 
     def _parts(
-        self, builder: NestBuilder, support: ConvSupport, hints: Hints, whole: Expr | None
+        self,
+        builder: NestBuilder,
+        support: ConvSupport,
+        hints: Hints,
+        whole: Expr | None,
+        ready: bool,
     ) -> int:
         """Parts that the device would cut the input channels into; 1: it stays whole."""
         channels = whole or self.w.axes[1].extent
@@ -356,7 +384,8 @@ class Conv(TemplateCall):
             return 1
         batch, outputs, *places = self.output.axes
         rows, taps = hints.volume([batch, *places]), hints.volume(self.w.axes[2:])
-        size = Depth(rows, int(outputs.extent), taps, int(channels), self.precision is not None)
+        rounded = self.precision is not None
+        size = Depth(rows, int(outputs.extent), taps, int(channels), rounded, ready)
         return support.parts(size, dtype)
 
     def in_parts(self, builder: NestBuilder, parts: int) -> list[LoopOp]:
@@ -409,7 +438,8 @@ class Conv(TemplateCall):
     def _to_round(self, builder: NestBuilder, support: ConvSupport, uses: int) -> tuple[str, ...]:
         """Roles of operands that are worth being rounded before: weights cost nothing.
 
-        Not where each sum is one thread's, which rounds nothing.
+        A single tap loads each element once for a block of outputs, and rounds it once. Not where
+        each sum is one thread's, which rounds nothing.
         """
         dtype = builder.dtype(self.x.buffer)
         rounds = self.precision is not None and dtype.name == "float32" and support.prepared_uses
@@ -417,7 +447,8 @@ class Conv(TemplateCall):
             return ()
         if self.is_narrow(support.of_type(dtype).narrow):
             return ()
-        often = uses >= support.prepared_uses
+        taps = any(axis.extent != 1 for axis in self.w.axes[2:])
+        often = uses >= support.prepared_uses * (1 if taps else support.prepared_blocks)
         weight = builder.buffers[self.w.buffer].kind == "weight"
         return ("x",) * often + ("w",) * (often or weight)
 
@@ -464,7 +495,8 @@ class ConvSupport(Support[Conv]):
         rows: When channels are worth a copy with zeros behind them, so that they fill vectors.
         parts: Parts that input channels of so deep a convolution are cut into; None: none are.
         prepared_uses: Uses of an element from which a copy of float32 that is rounded to TF32 is
-            worth its time; 0: never.
+            worth its time; 0: never. `prepared_blocks`: so many times as many where there is a
+            single tap.
         load_bytes: Of its widest load, which elements of a weight that lie in a row had better
             fill; 0: they fill vectors.
         widest: Elements of the type in it.
@@ -479,6 +511,7 @@ class ConvSupport(Support[Conv]):
     row: int = 0
     rows: AlignedRows | None = None
     prepared_uses: int = 0
+    prepared_blocks: int = 1
     parts: Callable[[Depth, DType], int] | None = None
     load_bytes: int = 0
     widest: int = 0

@@ -181,3 +181,16 @@ def test_blocks_are_shared_with_marks_alone():
     size = Size(18604, 272, 8192, 1, BFLOAT16, grouped=True)
     assert dot_tile(replace(size, marked=True), GPUS["sm_90"], dear=False).shared
     assert not dot_tile(size, GPUS["sm_90"], dear=False).shared
+
+
+@pytest.mark.parametrize(
+    ("size", "groups"),
+    [((3512, 784, 5684), 3), ((512, 2048, 8192), 2), ((64, 64, 512), 0), ((8192, 8192, 128), 0)],
+)
+def test_float64_is_multiplied_by_groups_of_warps_where_these_have_work(size, groups):
+    """Where descriptors can copy both operands, on devices whose warps can be told apart."""
+    rows, columns, depth = size
+    found = Size(rows, columns, depth, 1, FLOAT64, grouped=True)
+    assert dot_tile(found, GPUS["sm_90"], dear=False).groups == groups
+    for arch, other in (("sm_80", found), ("sm_90", replace(found, copied=False))):
+        assert dot_tile(other, GPUS[arch], dear=False).groups == 0

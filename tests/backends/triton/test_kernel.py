@@ -349,7 +349,7 @@ def tile_of(function: Callable[..., Any], *args: torch.Tensor) -> tuple[int, int
 @pytest.mark.parametrize(
     ("shape", "tile"),
     [
-        ((1 << 17, 147), (4, 1)),
+        ((1 << 17, 147), (16, 4)),
         ((1 << 14, 1011), (2, 2)),
         ((1 << 14, 1104), (2, 2)),
         ((4096, 16384), (1, 8)),

@@ -40,6 +40,26 @@ def test_rows_are_two_tiles_where_one_would_be_half_empty(
     assert sizes(points, block) == pieces
 
 
+@pytest.mark.parametrize(
+    ("function", "columns", "dtype", "rows"),
+    [
+        (lambda x: x.mean(-1), 160, torch.bfloat16, 16),
+        (lambda x: x.mean(-1), 160, torch.float32, 16),
+        (lambda x: x.softmax(-1), 256, torch.float16, 8),
+        (lambda x: x.mean(-1), 1024, torch.float32, 2),
+        (lambda x: x.logsumexp(-1), 246, torch.bfloat16, 8),
+        (lambda x: x.argmax(-1), 64, torch.bfloat16, 16),
+    ],
+)
+def test_rows_of_a_program_move_what_memory_moves_while_one_starts(
+    function: Callable[..., object], columns: int, dtype: torch.dtype, rows: int
+) -> None:
+    """But for places of extremes."""
+    x = torch.randn(100000, 1, dtype=dtype).expand(100000, columns).contiguous()
+    (kernel,) = emitted(captured(function, (x,)), "sm_90").functions
+    assert f"* {rows} + tl.arange(0, {rows})" in kernel.text
+
+
 def norm(x: torch.Tensor) -> torch.Tensor:
     return F.gelu(F.layer_norm(x + 1, (x.shape[-1],)))
 

@@ -108,12 +108,17 @@ def is_rounded(
     phases: int | None = None,
     *,
     last: bool | None = None,
+    outputs: int | None = None,
+    taps: int = 3,
+    step: int = 1,
 ) -> bool:
-    """Whether eager is taken to round a convolution of as many outputs, 3 x 3."""
-    x, w = view(1, channels, side, side), view(channels, channels // groups, 3, 3)
-    out, ones = view(1, channels, side - 2, side - 2), (1, 1)
+    """Whether eager is taken to round a convolution, 3 x 3, of as many outputs."""
+    own = outputs or channels
+    x, w = view(1, channels, side, side), view(own, channels // groups, taps, taps)
+    out, ones = view(1, own, side - 2, side - 2), (1, 1)
+    steps = (step, step)
     call = Conv(
-        "c", out, NO_ORIGIN, x, w, ones, (0, 0), ones, groups, "tf32", phases=phases, last=last
+        "c", out, NO_ORIGIN, x, w, ones, (0, 0), steps, groups, "tf32", phases=phases, last=last
     )
     return call.is_rounded_by_eager(Hints({}))
 
@@ -124,8 +129,33 @@ def test_eager_rounds_neither_small_ones_nor_small_groups_nor_many_phases() -> N
     assert not is_rounded(64, 300, phases=27)
     assert is_rounded(128, 200, groups=2) and not is_rounded(128, 140, groups=2)
     assert not is_rounded(64, 300, groups=2)
-    assert is_rounded(160, 200, groups=2) and not is_rounded(160, 200, groups=2, last=True)
-    assert is_rounded(128, 200, groups=2, last=True) and is_rounded(160, 200)
+    assert is_rounded(160, 200, groups=2) and is_rounded(160, 200)
+
+
+def test_eager_rounds_few_deep_groups_whose_channels_are_innermost() -> None:
+    """Of more than 64 channels those of many outputs, and those whose taps lie far apart."""
+
+    def found(channels: int, outputs: int, taps: int, step: int = 1) -> bool:
+        return is_rounded(channels, 256, groups=2, last=True, outputs=outputs, taps=taps, step=step)
+
+    assert found(128, 128, 3) and not found(176, 128, 3) and found(176, 160, 3)
+    assert not found(176, 108, 5) and found(176, 108, 7) and found(176, 108, 5, step=2)
+    assert not found(176, 128, 3, step=2)
+
+
+def test_places_are_vectors_of_single_taps_where_channels_lie_apart() -> None:
+    """Nothing is copied there, unless rows of places are no vectors, or other places are seen."""
+    support = ConvSupport(Conv, in_place=True, vector=8, channels_last=True)
+
+    def misfit(side: int, taps: int = 1, stride: int = 1) -> str:
+        x, w = view(2, 64, side, side), view(32, 64, taps, taps)
+        call = Conv(
+            "c", view(2, 32, side, side), NO_ORIGIN, x, w, (stride, stride), (0, 0), (1, 1), 1
+        )
+        return call.misfit("x", support, {"x": strides(64 * side * side, side * side, side, 1)})
+
+    assert misfit(16) == ""
+    assert all("not contiguous" in found for found in (misfit(15), misfit(16, 3), misfit(16, 1, 2)))
 
 
 def before(call: Conv, kind: str = "temp", dtype: DType = FLOAT32, uses: int = 256) -> Split | None:
@@ -133,7 +163,9 @@ def before(call: Conv, kind: str = "temp", dtype: DType = FLOAT32, uses: int = 2
     shape = tuple(axis.extent for axis in call.x.axes)
     builder = NestBuilder({"b": Buffer("b", dtype, shape, None, kind)}, {})
     few = Narrow(inputs=4, outputs=4)
-    support = ConvSupport(Conv, narrow_of=(("float32", few),), prepared_uses=uses)
+    support = ConvSupport(
+        Conv, narrow_of=(("float32", few),), prepared_uses=uses, prepared_blocks=4
+    )
     return call.split(builder, support, 1, Hints({}))
 
 
@@ -176,6 +208,11 @@ def test_operands_are_rounded_before_where_tensor_cores_would_cut_them_off() -> 
     # Where a thread sums by itself, and where no other group has an element's uses.
     assert before(replace(conv(4, 4), precision="tf32"), uses=1) is None
     assert before(replace(conv(32, 16, groups=2), precision="tf32"), uses=1) is None
+
+
+def test_a_single_tap_rounds_by_itself_what_few_blocks_of_outputs_read() -> None:
+    few, many = (replace(conv(outputs, 16, taps=1), precision="tf32") for outputs in (512, 1024))
+    assert prepared(before(few)) == () and prepared(before(many)) == ("x", "w")
 
 
 def test_what_is_rounded_before_is_the_nearest_of_11_bits() -> None:

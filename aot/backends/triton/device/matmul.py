@@ -22,9 +22,9 @@ def block_of(program, down, across, GROUP: tl.constexpr):
 
 @triton.jit
 def rounded(block):
-    """float32 as TF32 has it, rounded to nearest: tensor cores cut off what is behind 11 bits."""
+    """float32 whose first 11 bits are the nearest ones: tensor cores cut off what is behind."""
     bits = block.to(tl.int32, bitcast=True)
-    near = ((bits + 0x1000) & -0x2000).to(tl.float32, bitcast=True)
+    near = (bits + 0x1000).to(tl.float32, bitcast=True)
     return tl.where(block == block, near, block)
 
 
