@@ -332,8 +332,8 @@ class Session {
 
 class Package {
  public:
-  Package(const std::string& path, int verify, const std::string& weights,
-          const py::object& policy, bool copy) {
+  Package(const std::string& path, int verify, const std::string& weights, const py::object& policy,
+          bool copy) {
     const LogDrain drain;
     aot::PackageOptions options;
     options.log = keep_message;
