@@ -294,6 +294,18 @@ def _eig(parts: int, vectors: bool) -> Workspace:
     return _single(single)
 
 
+_EIG_HEADER = "aot/linalg/eig.h"
+
+
+def _side_by_side_eig(vectors: bool) -> Workspace:
+    """Of `Eig` in eig.h, whose vectors are those of one matrix after the other."""
+
+    def lanes(s: Sizes) -> Expr:
+        return (5 if vectors else 1) * s.n * s.n + 8 * s.n
+
+    return replace(_eig(1, vectors), lanes=lanes, falls_back=True)
+
+
 def _stacked(name: str, header: str, workspace: Workspace, *own: str) -> RoutineKernel:
     """Of complex matrices whose imaginary parts lie below the real ones."""
     return RoutineKernel(name, f"aot/linalg/{header}.h", workspace, (_STACKED, *own))
@@ -336,8 +348,8 @@ _GENERAL: Mapping[tuple[str, str], RoutineKernel] = {
     ),
     ("linalg", "lstsq"): RoutineKernel("Lstsq", "aot/linalg/lstsq.h", _least_squares(1)),
     ("linalg", "complex_lstsq"): _stacked("ComplexLstsq", "lstsq", _least_squares(2)),
-    ("linalg", "eig"): _alone_routine("Eig", "eig", _eig(1, vectors=True)),
-    ("linalg", "eigvals"): _alone_routine("Eig", "eig", _eig(1, vectors=False), "values"),
+    ("linalg", "eig"): RoutineKernel("Eig", _EIG_HEADER, _side_by_side_eig(True)),
+    ("linalg", "eigvals"): RoutineKernel("Eig", _EIG_HEADER, _side_by_side_eig(False), ("values",)),
     ("linalg", "complex_eig"): _alone_routine("ComplexEig", "complex_eig", _eig(2, vectors=True)),
     ("linalg", "complex_eigvals"): _alone_routine(
         "ComplexEig", "complex_eig", _eig(2, vectors=False), "values"
