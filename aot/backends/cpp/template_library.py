@@ -271,7 +271,7 @@ def _numbers(s: Sizes) -> Expr:
 
 
 def _eig(parts: int, vectors: bool) -> Workspace:
-    """Of `LargeEig` in large_eig.h, or of what small matrices take, which is less."""
+    """Of `LargeEig` in large_eig.h, or of small matrices: real ones side by side as in eig.h."""
 
     def single(s: Sizes) -> MatrixSizes:
         n, few = s.n, integer(_VECTORS)
@@ -291,19 +291,10 @@ def _eig(parts: int, vectors: bool) -> Workspace:
         made = n, parts * n + 3 * _PANEL
         return *found, (parts * n, n), made, made
 
-    return _single(single)
-
-
-_EIG_HEADER = "aot/linalg/eig.h"
-
-
-def _side_by_side_eig(vectors: bool) -> Workspace:
-    """Of `Eig` in eig.h, whose vectors are those of one matrix after the other."""
-
-    def lanes(s: Sizes) -> Expr:
-        return (5 if vectors else 1) * s.n * s.n + 8 * s.n
-
-    return replace(_eig(1, vectors), lanes=lanes, falls_back=True)
+    if parts == 2:
+        return _single(single)
+    squares = 5 if vectors else 1
+    return Workspace(lambda s: squares * s.n * s.n + 8 * s.n, single, _nothing, falls_back=True)
 
 
 def _stacked(name: str, header: str, workspace: Workspace, *own: str) -> RoutineKernel:
@@ -348,8 +339,10 @@ _GENERAL: Mapping[tuple[str, str], RoutineKernel] = {
     ),
     ("linalg", "lstsq"): RoutineKernel("Lstsq", "aot/linalg/lstsq.h", _least_squares(1)),
     ("linalg", "complex_lstsq"): _stacked("ComplexLstsq", "lstsq", _least_squares(2)),
-    ("linalg", "eig"): RoutineKernel("Eig", _EIG_HEADER, _side_by_side_eig(True)),
-    ("linalg", "eigvals"): RoutineKernel("Eig", _EIG_HEADER, _side_by_side_eig(False), ("values",)),
+    ("linalg", "eig"): RoutineKernel("Eig", "aot/linalg/eig.h", _eig(1, vectors=True)),
+    ("linalg", "eigvals"): RoutineKernel(
+        "Eig", "aot/linalg/eig.h", _eig(1, vectors=False), ("values",)
+    ),
     ("linalg", "complex_eig"): _alone_routine("ComplexEig", "complex_eig", _eig(2, vectors=True)),
     ("linalg", "complex_eigvals"): _alone_routine(
         "ComplexEig", "complex_eig", _eig(2, vectors=False), "values"
