@@ -271,7 +271,7 @@ def _numbers(s: Sizes) -> Expr:
 
 
 def _eig(parts: int, vectors: bool) -> Workspace:
-    """Of `LargeEig` in large_eig.h, or of what small matrices take, which is less."""
+    """Of `LargeEig` in large_eig.h, or of small matrices: real ones side by side as in eig.h."""
 
     def single(s: Sizes) -> MatrixSizes:
         n, few = s.n, integer(_VECTORS)
@@ -291,7 +291,10 @@ def _eig(parts: int, vectors: bool) -> Workspace:
         made = n, parts * n + 3 * _PANEL
         return *found, (parts * n, n), made, made
 
-    return _single(single)
+    if parts == 2:
+        return _single(single)
+    squares = 5 if vectors else 1
+    return Workspace(lambda s: squares * s.n * s.n + 8 * s.n, single, _nothing, falls_back=True)
 
 
 def _stacked(name: str, header: str, workspace: Workspace, *own: str) -> RoutineKernel:
@@ -336,8 +339,10 @@ _GENERAL: Mapping[tuple[str, str], RoutineKernel] = {
     ),
     ("linalg", "lstsq"): RoutineKernel("Lstsq", "aot/linalg/lstsq.h", _least_squares(1)),
     ("linalg", "complex_lstsq"): _stacked("ComplexLstsq", "lstsq", _least_squares(2)),
-    ("linalg", "eig"): _alone_routine("Eig", "eig", _eig(1, vectors=True)),
-    ("linalg", "eigvals"): _alone_routine("Eig", "eig", _eig(1, vectors=False), "values"),
+    ("linalg", "eig"): RoutineKernel("Eig", "aot/linalg/eig.h", _eig(1, vectors=True)),
+    ("linalg", "eigvals"): RoutineKernel(
+        "Eig", "aot/linalg/eig.h", _eig(1, vectors=False), ("values",)
+    ),
     ("linalg", "complex_eig"): _alone_routine("ComplexEig", "complex_eig", _eig(2, vectors=True)),
     ("linalg", "complex_eigvals"): _alone_routine(
         "ComplexEig", "complex_eig", _eig(2, vectors=False), "values"

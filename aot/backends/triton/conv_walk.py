@@ -141,7 +141,11 @@ class ConvWalk:
         return ("x_at", *padded)
 
     def rows(self) -> None:
-        """Writes where each row's first tap lies: `x_at`, and `place…` of padded dimensions."""
+        """Writes where each row's first tap lies: `x_at`, and `place…` of padded dimensions.
+
+        `m` numbers the rows. Of a single row's place nothing moves: the address is of a tile all
+        the same, as masks are.
+        """
         conv, strides = self.conv, self.conv.x.strides
         batch, *places = conv.positions
         base: Expr = conv.x.start + product((batch.symbol, strides[0]))
@@ -151,13 +155,18 @@ class ConvWalk:
             base = base + product((first, strides[2 + k]))
             if conv.is_padded(k):
                 self.body.writer.line(f"place{k} = {self.text(first)}")
-        self.body.writer.line(f"x_at = {self.text(base)}")
+        single = all(axis.extent == 1 for axis in conv.positions)
+        self.body.writer.line(f"x_at = {self.text(base)}" + (" + 0 * m" if single else ""))
 
-    def columns(self) -> None:
-        """Writes where each channel's weights lie: `w_at`."""
+    def columns(self, lanes: str = "") -> None:
+        """Writes where each channel's weights lie: `w_at`; `lanes`: numbers of a tile's channels.
+
+        A single channel's address is of a tile, too, as `rows` says.
+        """
         conv = self.conv
         first = conv.w.start + product((conv.channel.symbol, conv.w.strides[0]))
-        self.body.writer.line(f"w_at = {self.text(first)}")
+        still = f" + 0 * {lanes}" if lanes and conv.outputs == 1 else ""
+        self.body.writer.line(f"w_at = {self.text(first)}{still}")
 
     def x_step(self) -> Expr:
         """How far the present tap and channel lie from the row's first."""

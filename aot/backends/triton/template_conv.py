@@ -155,7 +155,7 @@ def _product_hooks(conv: Convolution, tile: ConvTile) -> Hooks:
     with hooks.function("columns", "group", "n") as body:
         _take_channels(body, conv, tile, through=True)
         walk = ConvWalk(body, conv, integer(0))
-        walk.columns()
+        walk.columns("n")
         if not tile.flat:
             _add_lanes(walk, "w_at", "k[:, None]", conv.w.strides[1], tile)
         body.writer.line("return w_at")

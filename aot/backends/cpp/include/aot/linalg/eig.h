@@ -1,10 +1,11 @@
 // Eigenvalues and eigenvectors of real matrices that need not be symmetric: reflections to
 // Hessenberg's form, double steps of Francis, and what triangular systems give. Larger matrices go
-// another way (large_eig.h).
+// another way (large_eig.h), and values alone of small ones are found side by side (schur_lanes.h).
 #ifndef AOT_LINALG_EIG_H_
 #define AOT_LINALG_EIG_H_
 
 #include "aot/linalg/large_eig.h"
+#include "aot/linalg/schur_lanes.h"
 
 namespace aot::linalg {
 
@@ -372,7 +373,46 @@ void normalise(Parts<T> x, int64_t n, bool real) {
 // none were found.
 template <class Cfg>
 struct Eig : Finished {
+  static constexpr bool kApart = true;
   using T = typename Cfg::A;
+
+  // Side by side, unless there are so few that most lanes would do the same.
+  template <class Args>
+  static void apart(const Args& p, int64_t first, int64_t lanes, T* records, int64_t ld,
+                    Room room) {
+    if (4 * lanes <= kLanes<T>) {
+      for (int64_t l = 0; l < lanes; ++l) small(p, first + l, records + l * ld, room);
+      return;
+    }
+    const int64_t n = p.n, all = n * n;
+    const auto take = [&](int64_t count) { return room.take<T>(count * kLanes<T>); };
+    const auto row = [&] { return LaneRow<T>{take(n)}; };
+    const LaneMatrix<T> h{take(all), n}, v{Cfg::VALUES ? nullptr : take(all), n};
+    const LaneRow<T> values{take(2 * n)}, by = row(), rows = row(), columns = row(), norms = row();
+    gather_lanes(p.matrix_a(first), p.a_batch, lanes, n, n, h.at);
+    LaneBalance<T>{h, by, rows, columns}.find();
+    hessenberg_lanes(h, v);
+    const LaneRow<T> im{values.at + n * kLanes<T>};
+    norms.set(0, LaneSchur<T, !Cfg::VALUES>{h, v, values, im}.find());
+    separate(values.at, 2 * n, records, ld);
+    if constexpr (!Cfg::VALUES) {
+      T *const each_h = take(all), *const each_v = take(all), *const each_by = take(n);
+      separate(h.at, all, each_h, all);
+      separate(v.at, all, each_v, all);
+      separate(by.at, n, each_by, n);
+      T* const made = room.take<T>(all);
+      for (int64_t l = 0; l < lanes; ++l) {
+        T* const record = records + l * ld;
+        const Schur<T> schur{each_h + l * all, each_v + l * all, record, record + n, n, made,
+                             norms.at[l]};
+        if (record[0] != record[0]) {
+          none(p, record);
+        } else {
+          vectors(schur, each_by + l * n, record, room);
+        }
+      }
+    }
+  }
 
   template <class Args>
   static void one(const Args& p, int64_t matrix, T* record, Room room) {
@@ -397,11 +437,18 @@ struct Eig : Finished {
     Balance<Dense<T>>{Dense<T>{h, n}, n, by, nullptr}.scale(0, n, x);
     to_hessenberg(h, n, v, x);
     Schur<T> schur{h, v, record, record + n, n, made, T(0)};
-    if (!schur.find()) {
-      for (int64_t k = 0; k < p.record; ++k) record[k] = T(0) / T(0);
-      return;
-    }
-    if constexpr (Cfg::VALUES) return;
+    if (!schur.find()) return none(p, record);
+    if constexpr (!Cfg::VALUES) vectors(schur, by, record, room);
+  }
+
+  template <class Args>
+  static void none(const Args& p, T* record) {
+    for (int64_t k = 0; k < p.record; ++k) record[k] = T(0) / T(0);
+  }
+
+  static void vectors(const Schur<T>& schur, const T* by, T* record, Room room) {
+    const int64_t n = schur.n;
+    const T* const made = schur.products;
     schur.vectors();
     const ComplexRows<T> columns{room.take<T>(2 * n * n), n};
     const T* const im = record + n;

@@ -10,8 +10,9 @@ namespace aot::linalg {
 inline constexpr int kTogether = 4;
 
 // Columns j .. j + C - 1 of c = H c, H = I - by v v^H with v below row k of a's column k.
-template <int C, class M>
-AOT_INLINE void turn_columns(M a, int64_t k, int64_t rows, typename M::Number by, M c, int64_t j) {
+template <int C, class M, class Other>
+AOT_INLINE void turn_columns(M a, int64_t k, int64_t rows, typename M::Number by, Other c,
+                             int64_t j) {
   using N = typename M::Number;
   N along[C];
   AOT_UNROLL for (int q = 0; q < C; ++q) along[q] = c.get(k, j + q);
@@ -30,8 +31,9 @@ AOT_INLINE void turn_columns(M a, int64_t k, int64_t rows, typename M::Number by
     }
   }
 }
-template <class M>
-AOT_INLINE void turn_lanes(M a, int64_t k, int64_t rows, typename M::Number by, M c, int64_t j) {
+template <class M, class Other>
+AOT_INLINE void turn_lanes(M a, int64_t k, int64_t rows, typename M::Number by, Other c,
+                           int64_t j) {
   for (; j + kTogether <= c.columns; j += kTogether) turn_columns<kTogether>(a, k, rows, by, c, j);
   for (; j < c.columns; ++j) turn_columns<1>(a, k, rows, by, c, j);
 }

@@ -31,6 +31,7 @@ struct Room {
 // A routine whose records are finished as they are computed; others put each in order afterwards.
 struct Finished {
   static constexpr bool kFinished = true;
+  static constexpr bool kApart = false;  // of small matrices it gives records apart itself
   template <class Args, class T>
   static AOT_INLINE void finish(const Args&, T*) {}
 };

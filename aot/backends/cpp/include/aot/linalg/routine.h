@@ -134,14 +134,18 @@ AOT_INLINE void routine(const RoutineArgs<Cfg>& p, int64_t begin, int64_t end, v
         fetch(p.matrix_a(next), p.a_batch, kLanes<T>, Cfg::STACKED ? p.m : p.rows(), p.n);
         if (p.b) fetch(p.matrix_b(next), p.b_batch, kLanes<T>, p.b_rows, p.r);
       }
-      Routine::lanes(p, k, lanes, records, room);
-      if constexpr (!std::is_same_v<InLanes, NoLanes> && Routine::kFinished) {
-        if (lanes == kLanes<T>) {
-          in_lanes(k, static_cast<const T*>(records));
-          continue;
+      if constexpr (Routine::kApart) {
+        Routine::apart(p, k, lanes, apart, ld, room);
+      } else {
+        Routine::lanes(p, k, lanes, records, room);
+        if constexpr (!std::is_same_v<InLanes, NoLanes> && Routine::kFinished) {
+          if (lanes == kLanes<T>) {
+            in_lanes(k, static_cast<const T*>(records));
+            continue;
+          }
         }
+        separate(records, p.record, apart, ld);
       }
-      separate(records, p.record, apart, ld);
       for (int64_t l = 0; l < lanes; ++l) Routine::finish(p, apart + l * ld);
       epi(k, k + lanes, 0, p.record, apart, ld);
     }
