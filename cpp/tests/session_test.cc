@@ -513,7 +513,7 @@ TEST(the_log_says_what_was_loaded) {
     *static_cast<std::string*>(context) += std::string(message) + "\n";
   };
   const aot_test::AlignedBytes bytes(aot_test::small_package().build());
-  aot_package_options options{sizeof(options), 0, log, &text, nullptr, nullptr, 0, 0};
+  aot_package_options options{sizeof(options), 0, log, &text, nullptr, nullptr, 0};
   aot_package* package = nullptr;
   aot_session* session = nullptr;
   CHECK(aot_package_open_memory(bytes.bytes().data, bytes.bytes().size, &options, &package) ==

@@ -95,7 +95,6 @@ impl Package {
             weights: weights.as_ref().map_or(ptr::null(), |path| path.as_ptr()),
             policy: &policy,
             copy: options.copy.into(),
-            reserved: 0,
         };
         let mut package = ptr::null_mut();
         // SAFETY: all that the options point to lives until the call returns.

@@ -236,8 +236,7 @@ pub struct aot_package_options {
     pub log_context: *mut c_void,
     pub weights: *const c_char,
     pub policy: *const aot_policy,
-    pub copy: i32,
-    pub reserved: i32,
+    pub copy: i64,
 }
 
 #[repr(C)]

@@ -210,17 +210,14 @@ typedef struct aot_package_options {
    * that the package names, beside it. A package in memory needs it. */
   const char* weights;
   const aot_policy* policy; /* borrowed for the call; NULL: everything is allowed */
-  /* 1: the files are read into memory of this process and not mapped, in large pages where the
-   * system has them. That takes as long as reading and shares nothing with other processes; what
-   * becomes of the files then does not matter. aot_package_open_memory: the file of weights. */
-  int32_t copy;
-  int32_t reserved; /* 0 */
+  /* 1: files are read into memory, in large pages where the system has them, and not mapped: what
+   * becomes of them then does not matter, but the process shares no memory with others. */
+  int64_t copy;
 } aot_package_options;
 
-/* Maps and checks a package file. Without `copy` the file must not be changed in place while it is
- * open: replace it by renaming another one over it. (Code, plan and manifest are copies: a change
- * does not reach them. Weights are read where they are mapped; a file that is cut short there ends
- * the process with SIGBUS.) Writes *package, owned by the caller. */
+/* Maps and checks a package file. Without `copy` it must not be changed in place while it is open:
+ * rename another one over it. (Code, plan and manifest are copies; where weights are mapped a file
+ * that is cut short ends the process with SIGBUS.) Writes *package, owned by the caller. */
 AOT_API aot_status* aot_package_open(const char* path, const aot_package_options* options,
                                      aot_package** package);
 
@@ -261,8 +258,7 @@ typedef struct aot_entry_info {
   size_t size; /* bytes */
 } aot_entry_info;
 
-/* Everything below lives as long as the package and is never NULL for an index in range; an index
- * out of range gives NULL. */
+/* Everything below lives as long as the package, and is NULL only for an index out of range. */
 AOT_API size_t aot_package_input_count(const aot_package* package);
 AOT_API size_t aot_package_output_count(const aot_package* package);
 AOT_API const aot_tensor_info* aot_package_input(const aot_package* package, size_t index);
@@ -440,8 +436,7 @@ typedef struct aot_memory_info {
 
 /* Writes what the caller's struct has room for. */
 AOT_API aot_status* aot_session_memory(aot_session* session, aot_memory_info* info);
-/* Frees what a session can do without until the next run: spare blocks for outputs, sets of sizes,
- * temporaries that no session is using. */
+/* Frees what can be had again: spare blocks for outputs, sets of sizes, temporaries not in use. */
 AOT_API aot_status* aot_session_trim(aot_session* session);
 
 /* ---------------------------------------------------------------- state
