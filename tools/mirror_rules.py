@@ -119,10 +119,7 @@ THROUGH: Mapping[str, tuple[str, ...]] = {
     "tests/backends/triton/test_template_matmul_groups.py": (
         "aot/backends/triton/device/matmul_groups.py",
     ),
-    "tests/backends/triton/test_template_conv.py": (
-        "aot/backends/triton/device/conv.py",
-        "aot/backends/triton/conv_walk.py",
-    ),
+    "tests/backends/triton/test_template_conv.py": ("aot/backends/triton/device/conv.py",),
     "tests/backends/triton/test_template_resample.py": (
         "aot/backends/triton/resample_walk.py",
         "aot/backends/triton/resample_windows.py",
