@@ -68,10 +68,8 @@ struct MatmulRun {
       }
     }
     if constexpr (ShallowRun<Cfg, Epi>::kIs) {
-      if (bf16_unit() == kBf16Dot) {
-        float* const copy = tile + Cfg::MC * kLd;
-        return ShallowRun<Cfg, Epi>{p, tile, copy, packed_b(), epi}.rectangle(b, m0, m1, n0, n1);
-      }
+      const ShallowRun<Cfg, Epi> run{p, tile, tile + Cfg::MC * kLd, packed_b(), epi};
+      if (bf16_unit() == kBf16Dot) return run.rectangle(b, m0, m1, n0, n1);
     }
 #endif
     const Blocks blocks(m1 - m0, Cfg::MC);
