@@ -271,7 +271,7 @@ def _narrow_inner(scheduler: Scheduler, group: Group) -> Group | None:
     Colours of an image, say, with channels last: together with the columns they are contiguous.
     """
     machine = scheduler.machine
-    before = _merged_cost(scheduler, group)
+    before = min(_merged_cost(scheduler, group), group_cost(scheduler, group))
     for axis in group.outer:
         rest = tuple(a for a in group.outer if a != axis)
         units = scheduler.hints.volume(rest)

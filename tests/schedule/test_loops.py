@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import pytest
 
@@ -15,6 +16,7 @@ from aot.schedule.fusion import fuse
 from aot.symbolic import Expr, as_expr, product
 from tests.launches import nest_kernel
 from tests.schedule.graphs import (
+    BARE,
     BATCH,
     DEVICE,
     S0,
@@ -136,6 +138,27 @@ def test_where_no_neighbours_lie_side_by_side_lanes_are_the_nearest() -> None:
     kernel = only_kernel(make_graph(body, {"x": (4096, 16, 2)}))
     (stage,) = kernel.stages
     assert stage.vector is None or int(stage.vector.extent) < 4096
+
+
+def test_few_images_are_not_the_lanes_of_a_pool() -> None:
+    """Channels lie side by side; three images are a short loop, but far apart."""
+
+    def body(builder: GraphBuilder, x: Tensor) -> Sequence[Tensor]:
+        def window(at: tuple[Expr, ...], r: tuple[Expr, ...]) -> Node:
+            row, column = at[1] + r[0], at[2] + r[1]
+            seen = binary("lt", builder.index_node(row), const(64, INT64))
+            seen = binary("and", seen, binary("lt", builder.index_node(column), const(31, INT64)))
+            value = where(seen, x.load((at[0], row, column, at[3])), const(0.0, FLOAT32))
+            return reduce_("sum", value)
+
+        two = (as_expr(2), as_expr(2))
+        shape = [as_expr(size) for size in (3, 64, 31, 96)]
+        (pooled,) = builder.reduction(shape, two, [(x.dtype, window)])
+        return [pooled, pointwise(builder, shape, lambda at: unary("neg", pooled.load(at)))]
+
+    graph = make_graph(body, {"x": (3, 65, 32, 96)})
+    kernel = nest_kernel(fuse(run_passes(graph), replace(BARE, lanes=16)).kernels[0])
+    assert [stage.vector and int(stage.vector.extent) for stage in kernel.stages] == [96, 96]
 
 
 def test_few_large_sums_are_taken_in_two_steps() -> None:
