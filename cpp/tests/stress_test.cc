@@ -38,7 +38,9 @@ TEST(one_session_for_all) {
   check(options);
 }
 
-#if !defined(__SANITIZE_THREAD__)  // which does not follow threads into children
+// The thread sanitizer does not follow threads into children. The address sanitizer's own locks may
+// be another thread's when it forks (GCC 12): up to one run in six never ended. Release runs this.
+#if !defined(__SANITIZE_THREAD__) && !defined(__SANITIZE_ADDRESS__)
 TEST(forks_among_threads) {
   aot_test::LoadOptions options;
   options.seed = 3;
