@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "descriptor.h"
 #include "error.h"
 
 namespace aot_rt {
@@ -19,12 +20,6 @@ const char* kind_of(mode_t mode) {
   if (S_ISCHR(mode) || S_ISBLK(mode)) return "a device";
   return "something else";
 }
-
-// Closes a descriptor at the end of a scope.
-struct Closing {
-  int fd;
-  ~Closing() { ::close(fd); }
-};
 
 // The whole file in a block of memory; 0 or an errno.
 int read_all(int fd, const Block& block) {
@@ -50,7 +45,7 @@ MappedFile::MappedFile(const std::string& path, const char* what, Placing placin
     fail(absent ? AOT_NOT_FOUND : AOT_DEVICE_ERROR, "cannot open ", what, " '", path,
          "': ", std::strerror(code));
   }
-  const Closing closing{fd};
+  const Descriptor owner(fd);
   struct stat info{};
   if (::fstat(fd, &info) != 0 || !S_ISREG(info.st_mode)) {
     fail(AOT_DEVICE_ERROR, "'", path, "' is not a regular file but ", kind_of(info.st_mode));

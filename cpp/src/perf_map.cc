@@ -10,6 +10,7 @@
 #include <cstdio>
 #include <cstring>
 
+#include "descriptor.h"
 #include "error.h"
 
 namespace aot_rt {
@@ -39,32 +40,24 @@ uintptr_t end_of_mapping(uintptr_t address) {
   return search.end;
 }
 
-// A name in /tmp that others may have taken first: not followed, and refused if it is not ours.
-int open_map(const std::string& path) {
+// Appends to a name in /tmp that others may have taken first: not followed, and refused if it is
+// not ours.
+void append_text(const std::string& path, const std::string& text) {
   const int fd =
       ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC,
              S_IRUSR | S_IWUSR);
   if (fd < 0) fail(AOT_DEVICE_ERROR, "cannot open '", path, "': ", std::strerror(errno));
+  const Descriptor owner(fd);
   struct stat info{};
   if (::fstat(fd, &info) != 0 || !S_ISREG(info.st_mode) || info.st_uid != ::geteuid()) {
-    ::close(fd);
     fail(AOT_DEVICE_ERROR, "'", path, "' is not a file of this user's: remove it");
   }
-  return fd;
-}
-
-void write_text(int fd, const std::string& path, const std::string& text) {
   for (size_t done = 0; done < text.size();) {
     const ssize_t n = ::write(fd, text.data() + done, text.size() - done);
     if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) {
-      const int reason = errno;
-      ::close(fd);
-      fail(AOT_DEVICE_ERROR, "cannot write '", path, "': ", std::strerror(reason));
-    }
+    if (n <= 0) fail(AOT_DEVICE_ERROR, "cannot write '", path, "': ", std::strerror(errno));
     done += static_cast<size_t>(n);
   }
-  ::close(fd);
 }
 
 }  // namespace
@@ -82,8 +75,7 @@ void append_perf_map(std::vector<NamedCode> code) {
                   static_cast<size_t>(end - code[i].begin));
     text += cat(place, code[i].name, "\n");
   }
-  const std::string path = cat("/tmp/perf-", ::getpid(), ".map");
-  write_text(open_map(path), path, text);
+  append_text(cat("/tmp/perf-", ::getpid(), ".map"), text);
 }
 
 }  // namespace aot_rt

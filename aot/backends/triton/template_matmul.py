@@ -110,11 +110,7 @@ def emit_matmul(
     blocks = ceil_div(row.extent, tile.rows), ceil_div(column.extent, tile.columns)
     count = product((*(a.extent for a in batch), *blocks))
     hooks = Hooks(context, GLUON if tile.groups else TRITON)
-    with hooks.function("finish", "batch", "m", "n", "acc") as body:
-        open_batch(body, tuple(batch), "batch")
-        body.take_dim(rows)
-        body.take_dim(columns)
-        finish_tile(body, kernel, "acc", frozenset(("m", "n")))
+    _write_finish(hooks, kernel, tuple(batch), (rows, columns))
     down, across, depth = (index_text(e, context.names) for e in (*blocks, left.depth.extent))
     arguments = {
         **{"down": down, "across": across, "depth": depth},
@@ -155,6 +151,17 @@ def emit_matmul(
     _load(hooks, "load_right", right, tuple(batch), (depths[1], inside))
     arguments |= sums | places(context, product(blocks) if batch else None)
     return hooks.emit(kernel, "matmul", arguments, line_grid(count), options, early=False)
+
+
+def _write_finish(
+    hooks: Hooks, kernel: TemplateKernel, batch: tuple[Axis, ...], dims: tuple[TileDim, TileDim]
+) -> None:
+    """The function that stores what becomes of a tile of results."""
+    with hooks.function("finish", "batch", "m", "n", "acc") as body:
+        open_batch(body, batch, "batch")
+        for dim in dims:
+            body.take_dim(dim)
+        finish_tile(body, kernel, "acc", frozenset(("m", "n")))
 
 
 def _stored(
@@ -256,7 +263,7 @@ def _is_grouped(
     """Whether groups of warps can copy both operands, and store the result."""
     dtype = context.buffers[sides[0][0].buffer].dtype
     if dtype == FLOAT64:
-        return _flat(sides, batch, context) is not None
+        return _pair(sides, batch, context) is not None
     if dtype.itemsize != 2 or not stores_vectors(kernel, context):
         return False
     return _is_flat(_copied(sides, batch, context, GROUP_DEPTH))
@@ -343,23 +350,28 @@ def _copied(
     Of a batch the last step of the depth, of `depth` each, must not reach into what lies behind:
     then each matrix is a plane.
     """
-    (left, row), (right, column) = sides
-    whole = is_int(left.depth.extent) and int(left.depth.extent) % depth == 0
-    if context.wide:
-        return None
-    axes, planes = tuple(batch), bool(batch) and not whole
-    first = _matrix(left, row, axes, context, planes=planes)
-    second = _matrix(right, column, axes, context, planes=planes)
-    return None if first is None or second is None else (first, second)
+    whole = _is_whole(sides, depth)
+    return _pair(sides, batch, context, planes=bool(batch) and not whole)
 
 
-def _flat(
-    sides: tuple[_Side, _Side], batch: tuple[Axis, ...], context: KernelContext
+def _is_whole(sides: tuple[_Side, _Side], depth: int) -> bool:
+    """Whether the depth is so many steps of `depth` each, as far as is known."""
+    extent = sides[0][0].depth.extent
+    return is_int(extent) and int(extent) % depth == 0
+
+
+def _pair(
+    sides: tuple[_Side, _Side],
+    batch: Sequence[Axis],
+    context: KernelContext,
+    *,
+    planes: bool = False,
 ) -> tuple[_Copied, _Copied] | None:
-    """The same, whatever a last step reaches into."""
+    """The same, whatever a last step reaches into, or each matrix as a plane."""
     if context.wide:
         return None
-    first, second = (_matrix(source, axis, batch, context) for source, axis in sides)
+    axes = tuple(batch)
+    first, second = (_matrix(source, axis, axes, context, planes=planes) for source, axis in sides)
     return None if first is None or second is None else (first, second)
 
 
@@ -467,15 +479,13 @@ def _by_groups_of_doubles(
     gpu: Gpu,
 ) -> dict[str, str]:
     """What `matmul_of_doubles` is given besides, and the function that says where batches begin."""
-    copied = _flat(sides, batch, context)
+    copied = _pair(sides, batch, context)
     if copied is None:
         raise InternalError("groups of warps multiply what descriptors cannot copy")
-    depth = sides[0][0].depth.extent
-    whole = is_int(depth) and int(depth) % tile.depth == 0
     given = _by_copies(context, tile, copied, gpu.multiprocessors) | _by_groups(
         context, tile, copied
     )
-    given |= {"CUT": str(bool(batch) and not whole), "origins": "None"}
+    given |= {"CUT": str(bool(batch) and not _is_whole(sides, tile.depth)), "origins": "None"}
     given["batches"] = index_text(product([a.extent for a in batch]), context.names)
     if batch:
         _write_origins(hooks, batch, copied)

@@ -13,6 +13,7 @@
 //   epi(b, m0, m1, n0, n1, const T* tile, int64_t ld)    tile[(m - m0) * ld + (n - n0)]
 // where tile is hot in cache, its rows are padded to whole panels (columns from n1 on hold
 // garbage-free zeros or products of padding and may be read), and T = compute_t<Cfg::A>.
+// StoreRows<T> is the epilogue that only stores; it is recognised and writes C directly.
 //
 // B is packed: [ceil(N/16)][K][16], zero beyond N (packing.pack_matmul_weight), 64-byte aligned;
 // or, with STRIDED_B, a matrix of any strides that is packed on the way (an activation): NC columns
@@ -42,6 +43,7 @@ struct MatmulRun {
   static constexpr bool kCopyB = matmul_copies_b<Cfg>();
   static constexpr int64_t kLd = matmul_tile_ld<Cfg>();
   static constexpr int64_t kCopyLd = Cfg::KB + kPanel;
+  static constexpr int64_t kShallow = 64;  // pairs of bfloat16
   static constexpr Heights kHeights =
       heights_of_units<T>(Cfg::M, Cfg::MB, Cfg::MC) | half_of(Cfg::N, Cfg::NC) | kSharing<Cfg>;
 
@@ -432,7 +434,7 @@ struct MatmulRun {
     if constexpr (std::is_same_v<Source, PackedB<float>>) {
       // Shallow products are as soon computed as stored: results leave the first level of cache
       // in their own type. B is warm.
-      if (pairs <= 64 && m() > Cfg::MC) {
+      if (pairs <= kShallow && m() > Cfg::MC) {
         if (copied) copy_from(0, pairs);
         return block_by_strips<Dot, kHeights>(args, [&](int64_t i0, int64_t i1) {
           epi(b, m0 + i0, m0 + i1, n0, n1, tile + i0 * kLd, kLd);
