@@ -45,7 +45,7 @@ LAYERS = [
     {
         *("error", "dtype", "mapped_file", "sha256", "memory", "strided_copy", "thread_pool"),
         *("abi_struct", "isa", "half", "process", "lock", "run_control", "nvtx", "perf_map"),
-        "chunks",
+        *("chunks", "descriptor"),
     },
     {"json_text", "signature", "status", "driver_abi", "workspace"},
     {"expr", "safetensors", "driver"},
