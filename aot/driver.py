@@ -18,8 +18,8 @@ from aot_runtime.format.container import WEIGHT_GROUPS
 from aot_runtime.format.declarations import Declaration
 from aot_runtime.format.plan import Plan
 
-from aot.backends.base import Backend, EmittedGraph, KernelBinary, KernelSource
-from aot.backends.registry import backend_for
+from aot.backends.base import Backend, EmittedGraph, HostKernel, KernelBinary, KernelSource
+from aot.backends.registry import HOST_CALLS, backend_for
 from aot.errors import InternalError, UsageError
 from aot.frontend.capture import Captured, capture_file
 from aot.frontend.golden import examples, refused_by_eager
@@ -38,6 +38,7 @@ from aot.link.derive import DerivedStore
 from aot.link.entries import golden_entries
 from aot.link.files import file_entries
 from aot.link.operator_library import (
+    HOST_LIBRARY,
     OperatorCode,
     read_libraries,
     require_code,
@@ -135,13 +136,13 @@ def build(
         emitted = stages.run(
             "emit", lambda: _each(programs, lambda p, k: _emit(p, kernels[k], options))
         )
-        binaries = stages.run(
-            "build",
-            lambda: _each(programs, lambda p, k: p.backend.compile(emitted[k], p.target, options)),
-        )
+        built = stages.run("build", lambda: _build(programs, emitted, options))
+    carried = (*carried, *built.host)
     linked = stages.run(
         "assemble",
-        lambda: _link(captured, programs, memory, emitted, binaries, weights, carried, options),
+        lambda: _link(
+            captured, programs, memory, emitted, built.binaries, weights, carried, options
+        ),
     )
     facts = _build_facts(captured, source, programs, options)
     linked = replace(
@@ -323,10 +324,41 @@ def _each_schedule(programs: Sequence[Program], make: Callable[[Program, int], T
 
 
 def _emit(program: Program, kernels: KernelGraph, options: BuildOptions) -> EmittedGraph:
-    emitted = program.backend.emit(kernels, program.target)
+    graph, host = HOST_CALLS.emit(kernels)
+    emitted = replace(program.backend.emit(graph, program.target), host=host)
     if not options.has_weight_program:
         return emitted
     return with_weight_program(emitted, program.backend, program.target)
+
+
+@dataclass(frozen=True)
+class Built:
+    """What compilers have made.
+
+    Attributes:
+        binaries: Of each program.
+        host: The library of what programs for devices call on the host, if there is any.
+    """
+
+    binaries: PerProgram[tuple[KernelBinary, ...]]
+    host: tuple[OperatorCode, ...] = ()
+
+
+def _build(
+    programs: Sequence[Program], emitted: PerProgram[EmittedGraph], options: BuildOptions
+) -> Built:
+    binaries = _each(programs, lambda p, k: p.backend.compile(emitted[k], p.target, options))
+    callers: dict[HostKernel, list[str]] = {}
+    for program, made in zip(programs, emitted.values, strict=True):
+        for kernel in made.host:
+            devices = callers.setdefault(kernel, [])
+            if program.target.device not in devices:
+                devices.append(program.target.device)
+    if not callers:
+        return Built(binaries)
+    operators = sorted((kernel.name, d) for kernel, devices in callers.items() for d in devices)
+    data = HOST_CALLS.compile(callers, options)
+    return Built(binaries, (OperatorCode(HOST_LIBRARY, data, tuple(operators)),))
 
 
 def _link(

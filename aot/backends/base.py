@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -54,6 +54,23 @@ class KernelSource:
 
 
 @dataclass(frozen=True)
+class HostKernel:
+    """What the host computes for another device, as a custom operator.
+
+    Attributes:
+        name: The operator's, made of its text.
+        text: The source, with `UNNAMED` for the function's name.
+        reads: Buffers that it reads.
+        results: Buffers that it fills, which come after those.
+    """
+
+    name: str
+    text: str
+    reads: int
+    results: int
+
+
+@dataclass(frozen=True)
 class EmittedRoutine:
     """A routine of the weight program: its kernels, memory and launches."""
 
@@ -68,6 +85,7 @@ class EmittedGraph:
 
     `graph`: what was emitted; launches refer to its buffers.
     `routines`, `derivations`: the weight program, where one is wanted; its functions come last.
+    `host`: the kernels that the graph calls on the host.
     """
 
     graph: KernelGraph
@@ -75,6 +93,7 @@ class EmittedGraph:
     launches: tuple[Launch, ...]
     routines: tuple[EmittedRoutine, ...] = ()
     derivations: tuple[Derivation, ...] = ()
+    host: tuple[HostKernel, ...] = ()
 
     def kernels(self) -> Iterator[tuple[Kernel, Launch]]:
         """Every kernel with its launch, the weight program's last."""
@@ -138,4 +157,19 @@ class Backend(Protocol):
 
         Raises:
             ToolchainError: No compiler was found, or it refused the source.
+        """
+
+
+class HostCalls(Protocol):
+    """What the host computes for programs of other devices. Frozen and stateless."""
+
+    def emit(self, graph: KernelGraph) -> tuple[KernelGraph, tuple[HostKernel, ...]]:
+        """The graph with its calls of the host complete, and what they call, each kernel once."""
+
+    def compile(self, kernels: Mapping[HostKernel, Sequence[str]], options: BuildOptions) -> bytes:
+        """One library of custom operators with these kernels. `kernels`: with the kinds of devices
+        that call each.
+
+        Raises:
+            ToolchainError: No compiler was found, or it refused a source.
         """

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from aot.backends.base import Backend
-from aot.backends.cpp.backend import CppBackend
+from aot.backends.base import Backend, HostCalls
+from aot.backends.cpp.backend import CppBackend, CppHostCalls
 from aot.backends.triton.backend import TritonBackend
 from aot.errors import UsageError
 from aot.options import BuildOptions, Target
 
 BACKENDS: tuple[Backend, ...] = (CppBackend(), TritonBackend())
+
+
+HOST_CALLS: HostCalls = CppHostCalls()
+"""What the host computes for programs of other devices."""
 
 
 def backend_for(target: Target) -> Backend:

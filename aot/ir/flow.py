@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
 from aot.ir.origin import Origin
+from aot.ir.templates.base import TemplateCall
 from aot.ir.tensors import Argument, TensorGraph, names_in
 from aot.ir.user_kernel import UserKernel
 from aot.symbolic import Expr
@@ -104,6 +105,8 @@ class CustomCall:
         origin: The model's line.
         changed: Buffers among those of the arguments that it changes in place.
         kernel: As `tensors.OperatorCall.kernel`.
+        template: What the host computes for a device: the call's meaning. Its buffers are given as
+            they lie, in any strides.
     """
 
     name: str
@@ -112,6 +115,7 @@ class CustomCall:
     origin: Origin
     changed: tuple[str, ...] = ()
     kernel: UserKernel | None = None
+    template: TemplateCall | None = None
 
     @property
     def operands(self) -> tuple[str, ...]:

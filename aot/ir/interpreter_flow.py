@@ -9,6 +9,7 @@ import numpy as np
 
 from aot.errors import InputMismatch
 from aot.ir.flow import Branch, Copy, CustomCall, Flow, Measured, Repeat, Straight
+from aot.ir.interpreter_templates import run_template
 from aot.ir.tensors import ValueRef
 from aot.symbolic import Expr, dim, evaluate
 
@@ -90,8 +91,11 @@ class FlowRun(Generic[G]):
         Raises:
             KeyError: It has no meaning here.
         """
-        if item.kernel is not None:
+        if item.kernel is not None or item.template is not None:
             self.arrays.update((name, self.allocate(name)) for name in item.results)
+        if item.template is not None:
+            run_template(item.template, self.arrays, self.dims)
+            return
 
         def value(argument: Any) -> Any:
             if isinstance(argument, tuple):

@@ -221,6 +221,10 @@ def _control_head(op: ControlOp) -> list[str]:
 def _code_text(call: OperatorCall | CustomCall) -> str:
     """A call of the model's own code, its arguments by name."""
     given = [f"{argument}={_argument(value)}" for argument, _, value in call.arguments]
+    if isinstance(call, CustomCall) and call.template is not None:
+        given += [f"{role}={_view(view)}" for role, view in call.template.operands]
+        given += [f"{name}={_argument(value)}" for name, value in call.template.attributes]
+        return f"call on the host {call.name}({', '.join(given)})"
     if call.kernel is None:
         return f"call {call.name}({', '.join(given)})"
     given += [f"{name}={text}" for name, text in call.kernel.constants]

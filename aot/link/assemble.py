@@ -16,6 +16,7 @@ from aot_runtime.format.tensor_types import complex_dtype
 
 from aot.errors import InternalError, Origin
 from aot.ir import tensors
+from aot.ir.flow import CustomCall
 from aot.ir.images import KernelImage
 from aot.ir.kernels import (
     Grid,
@@ -260,7 +261,8 @@ def _step(
     parts: ProgramParts, step: FlatStep, names: _Names, origins: Mapping[Origin, int]
 ) -> plan.AnyStep:
     if not isinstance(step, int):
-        return control_step(step, names.operand, origins)
+        on_host = isinstance(step.item, CustomCall) and step.item.template is not None
+        return control_step(step, names.whole if on_host else names.operand, origins)
     launch = parts.launches[step]
     return plan.Step(
         kernel=parts.functions.index(launch.function),
@@ -370,6 +372,12 @@ class _Names:
         """The buffer as a tensor of its own shape."""
         shape = self._parts.graph.buffers[name].shape
         return plan.TensorOperand(self.position(name), tuple(encode(e) for e in shape))
+
+    def whole(self, name: str) -> plan.TensorOperand:
+        """The buffer as its elements one after the other, whatever strides it has."""
+        buffer = self._parts.graph.buffers[name]
+        elements = element_span(buffer.shape, buffer.strides)
+        return plan.TensorOperand(self.position(name), (encode(elements),))
 
     def update(self, mutation: tensors.Mutation) -> plan.Update:
         """How a new value that has memory of its own reaches its target."""

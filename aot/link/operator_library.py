@@ -13,6 +13,9 @@ from aot.ir.kernels import KernelGraph
 from aot.ir.tensors import OperatorCall
 from aot.options import DEVICES, HOST, Target
 
+HOST_LIBRARY = "host_calls.so"
+"""What programs for devices call on the host is the compiler's own library of this name."""
+
 _ABI_VERSION = 1
 _INIT = "aot_operator_library_init"
 _ADVICE = (
@@ -43,10 +46,11 @@ def read_libraries(paths: Sequence[Path]) -> tuple[OperatorCode, ...]:
     """The libraries at these paths, each loaded into this process to ask for its operators.
 
     Raises:
-        UsageError: A file cannot be loaded, does not serve operators, or two have one name.
+        UsageError: A file cannot be loaded, does not serve operators, or two have one name, which
+            the compiler's own has as well.
     """
     libraries = tuple(_read(path) for path in paths)
-    names = [library.name for library in libraries]
+    names = [HOST_LIBRARY, *(library.name for library in libraries)]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
         raise UsageError(

@@ -20,8 +20,10 @@ def expand_templates(graph: LoopGraph, machine: Machine) -> LoopGraph:
         reason = _reason(builder, call, machine)
         if not reason:
             return None
-        decision = Decision("expand", (call.name,), "loop nests", reason)
-        return decision, call.expand(builder, machine.support(type(call)))
+        made = call.expand(builder, machine.support(type(call)))
+        on_host = any(isinstance(op, TemplateCall) and op.on_host for op in made)
+        verdict = "a call of the host, with copies" if on_host else "loop nests"
+        return Decision("expand", (call.name,), verdict, reason), made
 
     while True:
         changed = change_calls(graph, machine, expanded)

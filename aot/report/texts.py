@@ -42,6 +42,18 @@ class SourceText(Protocol):
         """Types of its parameters where the source is Python; empty for C++."""
 
 
+class HostText(Protocol):
+    """A source of what a device's program calls on the host."""
+
+    @property
+    def name(self) -> str:
+        """The operator's."""
+
+    @property
+    def text(self) -> str:
+        """C++ without a name."""
+
+
 @runtime_checkable
 class Emitted(Protocol):
     """What `emit` gives: sources of functions."""
@@ -49,6 +61,10 @@ class Emitted(Protocol):
     @property
     def functions(self) -> Sequence[SourceText]:
         """In the order of the table."""
+
+    @property
+    def host(self) -> Sequence[HostText]:
+        """Of what is called on the host."""
 
 
 @runtime_checkable
@@ -96,7 +112,8 @@ def stage_texts(value: object) -> dict[str, str]:
         case (TensorGraph() as graph, _):
             return {"txt": print_tensors(graph)}
         case Emitted():
-            return _sources(value.functions)
+            on_host = "\n".join(f"// {kernel.name}\n{kernel.text}" for kernel in value.host)
+            return _sources(value.functions) | ({"host.cc": on_host} if on_host else {})
         case HasPlan():
             return {"json": plan_text(value.plan)}
         case Exported():

@@ -23,24 +23,26 @@ from aot.ir.flow import (
 from aot.ir.kernels import Kernel, KernelGraph, ModelKernel
 from aot.ir.nests import Buffer
 from aot.ir.tensors import TensorType
+from aot.schedule.host_calls import host_calls_apart
 from aot.symbolic import row_major_strides
 
 
 def join(outline: Outline[KernelGraph]) -> KernelGraph:
     """One kernel graph of all parts; the part itself for a model without control flow.
 
-    Kernels are numbered through, in the order of the flow's parts.
+    Kernels are numbered through, in the order of the flow's parts; those that the host computes
+    for a device become items of the flow.
 
     Raises:
         InternalError: Two parts have different buffers of one name.
     """
     if outline.only is not None:
-        return outline.only
+        return host_calls_apart(outline.only)
     parts = parts_of(outline.flow)
     frame = outline.frame
     kernels = _Kernels()
     flow = map_items(outline.flow, kernels.take)
-    return KernelGraph(
+    joined = KernelGraph(
         frame.name,
         frame.dims,
         _buffers(outline),
@@ -54,6 +56,7 @@ def join(outline: Outline[KernelGraph]) -> KernelGraph:
         frame.mutations,
         _merged(flow),
     )
+    return host_calls_apart(joined)
 
 
 @dataclass

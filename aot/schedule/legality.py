@@ -168,6 +168,8 @@ def can_fuse(state: FusionState, first: int, second: int) -> Verdict:
             return _no(f"points of {group.nests[0].name} may meet: it has a kernel of its own")
     if len(a.nests) + len(b.nests) > MAX_NESTS:
         return _no(f"the kernel would have more than {MAX_NESTS} nests")
+    if any(group.template is not None and group.template.on_host for group in (a, b)):
+        return _no("the host computes one of them")
     if b.template is not None:
         return _prologue(state, first, second)
     if a.template is not None:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from aot_runtime.format.declarations import Declaration
 
-from aot.backends.base import UNNAMED, EmittedGraph, KernelBinary, KernelSource
+from aot.backends.base import UNNAMED, EmittedGraph, HostKernel, KernelBinary, KernelSource
 from aot.backends.cpp.build import Builder, Unit, make_units
+from aot.backends.cpp.host_calls import build_host_library, emit_host_calls
 from aot.backends.cpp.kernel import (
     SIGNATURE,
     EmittedKernel,
@@ -128,6 +129,26 @@ class CppBackend:
         units = _units(source, few=not builder.toolchain.precompiles)
         built = builder.build(units, target.archs)
         return tuple(KernelBinary("cpu", arch, built[arch]) for arch in target.archs)
+
+
+@dataclass(frozen=True)
+class CppHostCalls:
+    """Kernels of this backend as custom operators of programs for other devices."""
+
+    def emit(self, graph: KernelGraph) -> tuple[KernelGraph, tuple[HostKernel, ...]]:
+        """As `emit_host_calls`."""
+        return emit_host_calls(graph)
+
+    def compile(
+        self, kernels: Mapping[HostKernel, Sequence[str]], options: BuildOptions
+    ) -> bytes:
+        """As `build_host_library`.
+
+        Raises:
+            ToolchainError: No compiler was found, or it refused a source.
+        """
+        devices = {kernel.name: kinds for kernel, kinds in kernels.items()}
+        return build_host_library(_builder(options), tuple(kernels), devices)
 
 
 def _emit(kernel: FusedKernel, graph: KernelGraph) -> EmittedKernel:

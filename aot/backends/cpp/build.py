@@ -101,6 +101,33 @@ class Builder:
                 found.update(self._build_missing(units, missing, Path(name)))
         return {arch: data for arch, data in found.items() if data is not None}
 
+    def build_together(self, units: Sequence[tuple[Unit, str]]) -> bytes:
+        """One shared object of units for several ISA levels, in the order of the linker.
+
+        Args:
+            units: With their levels; no two have one name. The first one's level is that of the
+                machines that the object is for.
+
+        Raises:
+            CompilerFailed: With the command, its stderr and the kept source.
+        """
+        narrowest = units[0][1]
+        texts = (part for unit, arch in units for part in (unit.name, arch, unit.text))
+        key = self._digest(narrowest, *self.toolchain.link_flags(narrowest), *texts)
+        found = self._cached(key, "so")
+        if found is not None:
+            return found
+        with tempfile.TemporaryDirectory(prefix="aot-build-") as name:
+            root = Path(name)
+            missing = [job for job in units if not self._take_kept(root, *job)]
+            for unit, _ in missing:
+                (root / f"{unit.name}.cpp").write_text(unit.text, encoding="utf-8")
+            with ThreadPoolExecutor(self.jobs) as pool:
+                list(pool.map(lambda job: self._compile(root, job[0], job[1], {}), missing))
+            found = self._link(root, narrowest, units, ("-lpthread", "-ldl"))
+        self._keep_cached(key, "so", found)
+        return found
+
     def _build_missing(
         self, units: Sequence[Unit], archs: Sequence[str], root: Path
     ) -> dict[str, bytes]:
@@ -117,7 +144,7 @@ class Builder:
         with ThreadPoolExecutor(self.jobs) as pool, ExitStack() as held:
             headers = self._header_flags(jobs, root, pool, held)
             list(pool.map(lambda job: self._compile(root, job[0], job[1], headers), jobs))
-            objects = pool.map(lambda arch: self._link(root, arch, units), archs)
+            objects = pool.map(lambda arch: self._link(root, arch, [(u, arch) for u in units]), archs)
             built = dict(zip(archs, objects, strict=True))
         for arch, data in built.items():
             self._keep_cached(self.key(units, arch), "so", data)
@@ -163,11 +190,13 @@ class Builder:
         self._run(command, root, unit)
         self._keep_cached(self._digest(arch, unit.text), "o", (root / target).read_bytes())
 
-    def _link(self, root: Path, arch: str, units: Sequence[Unit]) -> bytes:
+    def _link(
+        self, root: Path, arch: str, units: Sequence[tuple[Unit, str]], more: Sequence[str] = ()
+    ) -> bytes:
         target = f"kernels.{arch}.so"
-        objects = [_object(u, arch) for u in units]
-        flags = self.toolchain.link_flags(arch)
-        self._run([*self.toolchain.command, *objects, *flags, "-o", target], root, units[0])
+        objects = [_object(*unit) for unit in units]
+        flags = (*self.toolchain.link_flags(arch), *more)
+        self._run([*self.toolchain.command, *objects, *flags, "-o", target], root, units[0][0])
         return (root / target).read_bytes()
 
     def _run(self, command: Sequence[str], root: Path, unit: Unit) -> None:

@@ -46,6 +46,10 @@ LINK_FLAGS = (
 )
 
 
+CONTRACTS = ("dlpack.h", "kernel_abi.h", "operator_abi.h")
+"""The runtime's headers that generated code may include."""
+
+
 @dataclass(frozen=True)
 class Toolchain:
     """A compiler: the words of its command, what kind it is, and its version line.
@@ -144,7 +148,7 @@ def _programs(command: Sequence[str]) -> Iterator[str]:
 
 
 def include_directories() -> tuple[Path, ...]:
-    """Where the kernel headers lie: with this package, and the ABI header in a source checkout."""
+    """Where the kernel headers lie: with this package, and the contracts in a source checkout."""
     here = Path(__file__).resolve().parent / "include"
     if (here / "aot" / "kernel_abi.h").exists():
         return (here,)
@@ -156,7 +160,7 @@ def headers_digest(directories: Sequence[Path]) -> str:
     digest = hashlib.sha256()
     own, *others = directories
     files = [(file, file.relative_to(own)) for file in sorted(own.rglob("*.h"))]
-    files += [(d / "aot" / "kernel_abi.h", Path("aot/kernel_abi.h")) for d in others]
+    files += [(d / "aot" / name, Path("aot") / name) for d in others for name in CONTRACTS]
     for file, name in files:
         text = file.read_bytes()
         digest.update(f"{name}\0{len(text)}\0".encode())

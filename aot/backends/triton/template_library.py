@@ -176,6 +176,18 @@ def takes_small(call: LibraryCall, buffers: Mapping[str, Buffer], hints: Hints) 
     return ""
 
 
+def left_to_host(call: LibraryCall, buffers: Mapping[str, Buffer]) -> bool:
+    """Whether the host computes a call that `takes_small` refuses.
+
+    Not what would be products of matrices of any size, nor what other routines make together that
+    there are kernels for.
+    """
+    if buffers[call.a.buffer].dtype not in (FLOAT32, FLOAT64):
+        return False
+    routine = _routine(call)
+    return call.routine.instead is None or (routine is not None and not routine.multiplies)
+
+
 def _fits_right(call: LibraryCall, routine: SmallRoutine) -> bool:
     rows, columns = _matrix(call, routine)
     return rows >= columns and is_int(call.sizes.r) and int(call.sizes.r) <= MOST_COLUMNS

@@ -26,7 +26,7 @@ from aot.backends.triton.template_bags import emit_bags
 from aot.backends.triton.template_conv import NARROW, TINY_GROUP, emit_conv
 from aot.backends.triton.template_digits import PART, emit_digit_counts, emit_digits
 from aot.backends.triton.template_fft import emit_fft, takes_fft
-from aot.backends.triton.template_library import emit_library, takes_small
+from aot.backends.triton.template_library import emit_library, left_to_host, takes_small
 from aot.backends.triton.template_matmul import (
     ALIGNED,
     emit_matmul,
@@ -59,8 +59,10 @@ from aot.ir.templates import (
     DigitPlaces,
     Fft,
     HeadRows,
+    HostCall,
     KeyParts,
     LibraryCall,
+    LibrarySupport,
     MaskRows,
     Matmul,
     MatmulSupport,
@@ -302,7 +304,9 @@ _ROWS = (
     Template(Support(DigitCounts), emit_digit_counts, _always),
     Template(Support(DigitPlaces), emit_digits, _always),
     Template(Support(Fft, takes_fft), emit_fft, _never),
-    Template(Support(LibraryCall, takes_small), emit_library, _never),
+    Template(
+        LibrarySupport(LibraryCall, takes_small, leaves_to_host=left_to_host), emit_library, _never
+    ),
     Template(
         MatmulSupport(Matmul, _takes_product, rows=ROWS, depth_last_of=DEPTH_LAST),
         emit_matmul,
@@ -321,8 +325,8 @@ TEMPLATES: Mapping[type[TemplateCall], Template] = {row.support.kind: row for ro
 
 
 def supports(gpu: Gpu) -> tuple[Support[Any], ...]:
-    """What the kinds' kernels take and like on a GPU."""
-    return tuple(_on(gpu, row.support) for row in TEMPLATES.values())
+    """What the kinds' kernels take and like on a GPU; calls of the host, which have no kernel."""
+    return (*(_on(gpu, row.support) for row in TEMPLATES.values()), Support(HostCall))
 
 
 def _on(gpu: Gpu, support: Support[Any]) -> Support[Any]:

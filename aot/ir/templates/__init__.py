@@ -10,7 +10,14 @@ from aot.ir.templates.concat import Concat, ConcatSupport
 from aot.ir.templates.conv import Conv, ConvSupport
 from aot.ir.templates.digits import DigitCounts, DigitPlaces
 from aot.ir.templates.fft import Fft
-from aot.ir.templates.library import LibraryCall, LibraryRoutine, RoutineLibrary, Sizes
+from aot.ir.templates.library import (
+    HostCall,
+    LibraryCall,
+    LibraryRoutine,
+    LibrarySupport,
+    RoutineLibrary,
+    Sizes,
+)
 from aot.ir.templates.matmul import Matmul, MatmulSupport
 from aot.ir.templates.real_fft import RealFft
 from aot.ir.templates.recurrence import Recurrence, RecurrenceSupport, Spread
@@ -38,7 +45,9 @@ __all__ = [
     "Fft",
     "HeadRows",
     "KeyParts",
+    "HostCall",
     "LibraryCall",
+    "LibrarySupport",
     "LibraryRoutine",
     "MaskRows",
     "Matmul",

@@ -72,6 +72,8 @@ class TemplateCall(ABC):
     """Roles of operands that kernels write, too; nobody else reads what is left in them."""
     by_parts: ClassVar[bool] = False
     """Whether kernels that loop over points take epilogues of a part of each row of the result."""
+    on_host: ClassVar[bool] = False
+    """Whether the host computes it, between a device's launches: nothing is fused with it."""
     follows: ClassVar[str] = ""
     """The role whose layout suits the result best; "": any layout is as good."""
 

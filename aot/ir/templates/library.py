@@ -9,13 +9,13 @@ results, its parts, one after the other in the type of its operands; results are
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, ClassVar
 
 import numpy as np
 
 from aot.errors import MissingOperator, UnsupportedOperators
-from aot.ir.nests import View
+from aot.ir.nests import Buffer, View
 from aot.ir.templates.base import Array, LoopOp, Support, TemplateCall
 from aot.ir.templates.builder import NestBuilder
 from aot.symbolic import Expr, integer, product
@@ -150,11 +150,13 @@ class LibraryCall(TemplateCall):
         return product((self.a.axes[0].extent, self.routine.flops(self.sizes)))
 
     def expand(self, builder: NestBuilder, support: Support[Any] | None) -> list[LoopOp]:
-        """By other routines, where the routine says how; there is no form as loop nests alone.
+        """By the host, or by other routines; there is no form as loop nests alone.
 
         Raises:
-            UnsupportedOperators: The routine does not.
+            UnsupportedOperators: Neither the device nor the routine says how.
         """
+        if isinstance(support, LibrarySupport) and support.leaves_to_host(self, builder.buffers):
+            return [HostCall(**{f.name: getattr(self, f.name) for f in fields(self)})]
         if self.routine.instead is not None:
             return self.routine.instead(self, builder)
         reason = f"one of the targets has no kernel for the routine {self.routine!r}"
@@ -164,6 +166,31 @@ class LibraryCall(TemplateCall):
         advice = "Package for the CPU alone (--target cpu), or split the model before this operator"
         operator = self.origin.operator or repr(self.routine)
         raise UnsupportedOperators([MissingOperator(operator, (self.origin,), reason, advice)])
+
+
+@dataclass(frozen=True)
+class HostCall(LibraryCall):
+    """A call that a device leaves to the host: operands and records are copied between the two."""
+
+    kind: ClassVar[str] = "host"
+    by_parts: ClassVar[bool] = False
+    on_host: ClassVar[bool] = True
+
+
+def on_no_host(call: LibraryCall, buffers: Mapping[str, Buffer]) -> bool:
+    """Leaves no call to the host."""
+    return False
+
+
+@dataclass(frozen=True)
+class LibrarySupport(Support[LibraryCall]):
+    """What a backend has for calls of routines.
+
+    Attributes:
+        leaves_to_host: Of the calls that it does not take, which the host computes.
+    """
+
+    leaves_to_host: Callable[[LibraryCall, Mapping[str, Buffer]], bool] = on_no_host
 
 
 def _with_imaginary(operands: Mapping[str, Array], role: str) -> Array:

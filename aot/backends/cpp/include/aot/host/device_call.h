@@ -1,0 +1,189 @@
+// A kernel of the host as a custom operator of a program for GPUs: operands are copied here, the
+// kernel runs on the host's threads, and what it gives is copied back.
+//
+// The call waits for what is ahead of it in the stream, and ends when its results are on the GPU: a
+// launch between calls waits for the host, which is what leaving a routine to the host costs. The
+// driver is looked up in the process, which has it loaded. Memory of the host is the call's own.
+#ifndef AOT_HOST_DEVICE_CALL_H_
+#define AOT_HOST_DEVICE_CALL_H_
+
+#include <cpuid.h>
+#include <dlfcn.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "aot/kernel_abi.h"
+#include "aot/operator_abi.h"
+
+namespace aot_host {
+
+// A kernel compiled for several levels: of the narrowest, with AVX2, with AVX-512.
+struct Kernel {
+  aot_kernel_fn levels[3];
+};
+
+constexpr size_t kLine = 64;
+constexpr int kMostThreads = 64;
+
+// ---- the machine ----
+
+inline bool all(unsigned value, unsigned bits) { return (value & bits) == bits; }
+
+// The index in Kernel::levels of the widest level that this machine has.
+inline int level() {
+  unsigned a = 0, b = 0, c = 0, d = 0, low = 0, high = 0, wide = 0, extended = 0;
+  if (!__get_cpuid_count(1, 0, &a, &b, &c, &d) || !(c & bit_OSXSAVE)) return 0;
+  const unsigned basic = c;
+  __asm__ volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+  if (__get_cpuid_count(7, 0, &a, &b, &c, &d)) wide = b;
+  if (__get_cpuid_count(0x80000001u, 0, &a, &b, &c, &d)) extended = c;
+  constexpr unsigned kAvx = 6u, kAvx512 = 7u << 5;  // registers that the system saves
+  if (!all(low, kAvx) || !all(basic, bit_AVX | bit_F16C | bit_FMA | bit_MOVBE) ||
+      !all(wide, bit_AVX2 | bit_BMI | bit_BMI2) || !all(extended, bit_LZCNT)) {
+    return 0;
+  }
+  const unsigned v4 = bit_AVX512F | bit_AVX512BW | bit_AVX512CD | bit_AVX512DQ | bit_AVX512VL;
+  return all(low, kAvx512) && all(wide, v4) ? 2 : 1;
+}
+
+// Processors that this thread may run on.
+inline int processors() {
+  cpu_set_t set;
+  if (sched_getaffinity(0, sizeof(set), &set) != 0) return 1;
+  const int count = CPU_COUNT(&set);
+  return count < 1 ? 1 : count < kMostThreads ? count : kMostThreads;
+}
+
+// ---- memory ----
+
+inline size_t bytes_of(const DLTensor& tensor) {
+  size_t count = (size_t(tensor.dtype.bits) * tensor.dtype.lanes + 7) / 8;
+  for (int32_t i = 0; i < tensor.ndim; ++i) count *= size_t(tensor.shape[i]);
+  return count;
+}
+
+// A copy of a tensor's memory on the host; freed with it. `at`: null where there was no memory.
+struct Copy {
+  void* at = nullptr;
+  size_t bytes = 0;
+
+  Copy() = default;
+  Copy(const Copy&) = delete;
+  Copy& operator=(const Copy&) = delete;
+  ~Copy() { free(at); }
+
+  bool take(size_t count) {
+    bytes = count;
+    return posix_memalign(&at, kLine, count == 0 ? kLine : count) == 0;
+  }
+};
+
+// The driver's functions, by their names in its header.
+struct Driver {
+  int (*to_host)(void* to, uint64_t from, size_t bytes, void* stream) = nullptr;
+  int (*to_device)(uint64_t to, const void* from, size_t bytes, void* stream) = nullptr;
+  int (*wait)(void* stream) = nullptr;
+
+  bool find() {
+    void* const library = dlopen("libcuda.so.1", RTLD_NOW);
+    if (library == nullptr) return false;
+    to_host = reinterpret_cast<decltype(to_host)>(dlsym(library, "cuMemcpyDtoHAsync_v2"));
+    to_device = reinterpret_cast<decltype(to_device)>(dlsym(library, "cuMemcpyHtoDAsync_v2"));
+    wait = reinterpret_cast<decltype(wait)>(dlsym(library, "cuStreamSynchronize"));
+    dlclose(library);  // the runtime holds it
+    return to_host != nullptr && to_device != nullptr && wait != nullptr;
+  }
+};
+
+inline uint64_t address(const DLTensor& tensor) { return reinterpret_cast<uint64_t>(tensor.data); }
+
+// ---- the work ----
+
+// One thread's part of a kernel's work.
+struct Part {
+  aot_kernel_fn run;
+  aot_kernel_args args;
+  int64_t begin, end;
+};
+
+inline void* run_part(void* given) {
+  const Part& part = *static_cast<const Part*>(given);
+  part.run(&part.args, part.begin, part.end);
+  return nullptr;
+}
+
+// All work units, on up to `threads` threads with `scratch` bytes each in `room`. Where the system
+// gives no thread, this one does its part.
+inline void run_all(aot_kernel_fn run, const aot_kernel_args& args, int64_t work, int threads,
+                    char* room, size_t scratch) {
+  Part parts[kMostThreads];
+  pthread_t handles[kMostThreads];
+  bool started[kMostThreads];
+  for (int t = 0; t < threads; ++t) {
+    parts[t] = {run, args, work * t / threads, work * (t + 1) / threads};
+    parts[t].args.scratch = room + size_t(t) * scratch;
+    started[t] = t > 0 && pthread_create(&handles[t], nullptr, run_part, &parts[t]) == 0;
+  }
+  for (int t = 0; t < threads; ++t) {
+    if (started[t]) {
+      pthread_join(handles[t], nullptr);
+    } else {
+      run_part(&parts[t]);
+    }
+  }
+}
+
+inline int fails(const aot_operator_call* call, const char* what) {
+  char text[160];
+  snprintf(text, sizeof(text), "%s: %s", call->name, what);
+  call->fail(call, text);
+  return 1;
+}
+
+// The call's arguments: the tensors that the kernel reads, and numbers: its work units, how many
+// are worth a thread, bytes of scratch for each thread, then its sizes. Its buffers are what it
+// reads, then its results.
+template <int kReads, int kResults>
+int call_kernel(const aot_operator_call* call, const Kernel& kernel) {
+  const aot_argument &reads = call->arguments[0], &numbers = call->arguments[1];
+  Driver driver;
+  if (!driver.find()) return fails(call, "libcuda.so.1 lacks functions that copy memory");
+  const int64_t work = numbers.ints[0], grain = numbers.ints[1];
+  const size_t scratch = (size_t(numbers.ints[2]) + kLine - 1) / kLine * kLine;
+  Copy copies[kReads + kResults], room;
+  void* buffers[kReads + kResults];
+  for (int i = 0; i < kReads + kResults; ++i) {
+    const DLTensor& tensor = i < kReads ? reads.tensors[i] : call->results[i - kReads];
+    if (!copies[i].take(bytes_of(tensor))) return fails(call, "no memory on the host for copies");
+    buffers[i] = copies[i].at;
+  }
+  const int64_t shares = grain > 0 ? work / grain : work;
+  const int most = processors(), threads = shares < 1 ? 1 : shares < most ? int(shares) : most;
+  if (!room.take(scratch * size_t(threads))) return fails(call, "no memory on the host for work");
+  int result = 0;
+  for (int i = 0; i < kReads && result == 0; ++i) {
+    if (copies[i].bytes == 0) continue;
+    result = driver.to_host(buffers[i], address(reads.tensors[i]), copies[i].bytes, call->stream);
+  }
+  if (result == 0) result = driver.wait(call->stream);
+  if (result != 0) return fails(call, "the GPU failed ahead of the call, or in a copy to the host");
+  int32_t fault = 0;
+  const aot_kernel_args args = {buffers, numbers.ints + 3, nullptr, &fault};
+  const int widest = level();
+  run_all(kernel.levels[widest], args, work, threads, static_cast<char*>(room.at), scratch);
+  for (int i = 0; i < kResults && result == 0; ++i) {
+    const Copy& made = copies[kReads + i];
+    if (made.bytes == 0) continue;
+    result = driver.to_device(address(call->results[i]), made.at, made.bytes, call->stream);
+  }
+  if (result == 0) result = driver.wait(call->stream);  // memory of the copies ends with the call
+  return result == 0 ? 0 : fails(call, "a copy to the GPU failed");
+}
+
+}  // namespace aot_host
+
+#endif  // AOT_HOST_DEVICE_CALL_H_
