@@ -315,6 +315,9 @@ def _build_and_tell(model: Path, options: BuildOptions, *, as_json: bool) -> Non
         )
         for decision in report.decided:
             click.echo(f"checked in each run: {decision}")
+        calls = dict.fromkeys(str(c) for program in report.programs for c in program.host_calls)
+        if calls:
+            click.echo(f"GPUs leave to the host: {', '.join(calls)}")
         if report.operators:
             click.echo(f"custom operators: {', '.join(map(str, report.operators))}")
     else:

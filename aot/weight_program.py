@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from aot.backends.base import Backend, EmittedGraph, EmittedRoutine
+from aot.ir.flow import items_of, touched_by
 from aot.ir.kernels import KernelGraph
 from aot.ir.loops import LoopGraph
 from aot.ir.machine import Machine
@@ -24,8 +25,10 @@ from aot.schedule.memory import plan_memory
 
 
 def with_weight_program(emitted: EmittedGraph, backend: Backend, target: Target) -> EmittedGraph:
-    """The emitted graph with routines for every derived weight that its launches use."""
+    """The emitted graph with routines for every derived weight that its steps use."""
     used = [name for kernel in emitted.graph.kernels for name in kernel.reads]
+    # What is called between launches reads derived weights as well.
+    used += [name for item in items_of(emitted.graph.flow) for name in touched_by(item)[0]]
     wanted = weight_routines(emitted.graph, used)
     functions = list(emitted.functions)
     routines: list[EmittedRoutine] = []

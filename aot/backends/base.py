@@ -167,8 +167,11 @@ class HostCalls(Protocol):
         """The graph with its calls of the host complete, and what they call, each kernel once."""
 
     def compile(self, kernels: Mapping[HostKernel, Sequence[str]], options: BuildOptions) -> bytes:
-        """One library of custom operators with these kernels. `kernels`: with the kinds of devices
-        that call each.
+        """One library of custom operators with these kernels.
+
+        Args:
+            kernels: With the kinds of devices that call each.
+            options: Of the build.
 
         Raises:
             ToolchainError: No compiler was found, or it refused a source.

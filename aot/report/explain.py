@@ -36,6 +36,8 @@ def _program_lines(program: ProgramReport, roofline: Roofline | None) -> Iterato
         f"kernel{'s' if count != 1 else ''}"
     )
     yield f"memory between kernels: {format_bytes(program.arena_bytes)}"
+    for call in program.host_calls:
+        yield f"on the host, between launches: {call}, {format_count(call.flops)} flops"
     for kernel in program.kernels:
         yield ""
         yield from kernel_lines(kernel, roofline)

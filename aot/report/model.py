@@ -109,6 +109,28 @@ class BufferReport:
     offset: int | None = None
 
 
+@dataclass(frozen=True)
+class HostCallReport:
+    """A call that a device leaves to the host, between two of its launches.
+
+    Attributes:
+        operation: What is computed, such as "linalg.solve".
+        place: The model's file and line; "" where it has none.
+        copied: Bytes of operands and results, which are copied, at the example's sizes.
+        flops: As of kernels.
+    """
+
+    operation: str
+    place: str
+    copied: int
+    flops: int
+
+    def __str__(self) -> str:
+        """For people."""
+        at = f" at {self.place}" if self.place else ""
+        return f"{self.operation}{at} ({format_bytes(self.copied)} copied)"
+
+
 def as_file_name(target: str) -> str:
     """A target's name as part of a file's: "cuda_sm_80_sm_90"."""
     return target.replace(":", "_").replace("+", "_")
@@ -134,6 +156,7 @@ class ProgramReport:
         arena_bytes: Bytes of temporaries at the example's sizes.
         on_host: True when it runs on the machine's own processors.
         buffers: What its kernels read and write.
+        host_calls: What it leaves to the host, in the order of execution.
     """
 
     target: str
@@ -142,6 +165,7 @@ class ProgramReport:
     arena_bytes: int
     on_host: bool = True
     buffers: tuple[BufferReport, ...] = ()
+    host_calls: tuple[HostCallReport, ...] = ()
 
     @property
     def operators(self) -> int:
@@ -183,7 +207,8 @@ class BuildReport:
         programs: One for each program of the plan: devices differ in what is fused.
         timings: Seconds a stage, in order.
         sizes: The example's sizes, dim label to value.
-        operators: The custom operators that the model calls.
+        operators: The custom operators that the model calls; the compiler's own are programs'
+            `host_calls`.
         decided: Decisions on values that every run must take as the example does: what one that
             does not is told.
     """

@@ -29,6 +29,7 @@ from aot.link.operator_library import OperatorCode
 from aot.report.model import (
     BufferReport,
     BuildReport,
+    HostCallReport,
     KernelReport,
     OperatorUse,
     PerProgram,
@@ -65,7 +66,7 @@ def operator_uses(
         (item.name, target.partition(":")[0])
         for target, graph in zip(targets, graphs, strict=True)
         for item in items_of(graph.flow)
-        if isinstance(item, CustomCall)
+        if isinstance(item, CustomCall) and item.template is None
     ]
     homes = {key: library.name for library in reversed(libraries) for key in library.operators}
     return tuple(OperatorUse(*key, homes.get(key, "")) for key in dict.fromkeys(called))
@@ -126,6 +127,22 @@ def program_report(target: str, graph: KernelGraph, memory: MemoryPlan | None) -
         arena_bytes=0 if memory is None else arena_nbytes(memory, example_sizes(graph)),
         on_host=on_host(target),
         buffers=buffer_reports(graph, memory),
+        host_calls=host_call_reports(graph),
+    )
+
+
+def host_call_reports(graph: KernelGraph) -> tuple[HostCallReport, ...]:
+    """What the program of a device leaves to the host."""
+    sizes = example_sizes(graph)
+    return tuple(
+        HostCallReport(
+            repr(dict(call.attributes).get("routine", call.kind)).partition(" ")[0],
+            str(replace(call.origin, operator="")).strip() if call.origin.line else "",
+            sum(buffer_nbytes(graph, name, sizes) for name in (*item.operands, *item.results)),
+            _number(call.flops(), sizes),
+        )
+        for item in items_of(graph.flow)
+        if isinstance(item, CustomCall) and (call := item.template) is not None
     )
 
 

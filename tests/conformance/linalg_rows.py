@@ -293,7 +293,7 @@ GENERAL = (
     Row("eigenvectors of any", _from_eigenvectors, _pairs, BOTH_KINDS),
     Row("ldl", _symmetric_factors, _pairs, BOTH_KINDS),
 )
-"""Of routines that GPUs do not have."""
+"""Of routines that GPUs leave to the host."""
 
 HERMITIAN = (Row("complex cholesky", _of_hermitian, _complex, COMPLEX_TYPES),)
 ROWS: tuple[Row, ...] = (*CHOLESKY, *LU, *QR, *OF_COMPLEX, *HERMITIAN, *GENERAL)

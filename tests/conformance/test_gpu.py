@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import replace
 
 import pytest
 import torch
 
 from aot.errors import WRONGLY_TRACED, UnsupportedOperators
 from tests.conformance.executors import GPU, executor_named
-from tests.conformance.harness import Args, Row, run_row
-from tests.conformance.linalg_rows import GENERAL
+from tests.conformance.harness import Row, run_row
 from tests.conformance.linalg_rows import ROWS as LINALG
 from tests.conformance.opinfo.outcome import CRASH, OK, WRONG
 from tests.conformance.opinfo.running import run_cases
@@ -47,15 +44,10 @@ def test_row_matches_eager(row: Row) -> None:
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
-@pytest.mark.parametrize("row", [r for r in LINALG if r not in GENERAL], ids=lambda row: row.name)
+@pytest.mark.parametrize("row", LINALG, ids=lambda row: row.name)
 def test_linear_algebra_matches_eager(row: Row) -> None:
-    """Of sizes that a program holds: complex matrices are real ones of twice the size there."""
-
-    def samples(dtype: torch.dtype) -> Sequence[Args]:
-        most = 32 if dtype.is_complex else 64
-        return [args for args in row.samples(dtype) if args[0].shape[-1] <= most]
-
-    problems = run_row(replace(row, samples=samples), executor_named(GPU))
+    """Also of sizes and routines that are left to the host."""
+    problems = run_row(row, executor_named(GPU))
     assert not problems, "\n".join(problems)
 
 

@@ -139,9 +139,7 @@ class CppHostCalls:
         """As `emit_host_calls`."""
         return emit_host_calls(graph)
 
-    def compile(
-        self, kernels: Mapping[HostKernel, Sequence[str]], options: BuildOptions
-    ) -> bytes:
+    def compile(self, kernels: Mapping[HostKernel, Sequence[str]], options: BuildOptions) -> bytes:
         """As `build_host_library`.
 
         Raises:

@@ -144,7 +144,8 @@ class Builder:
         with ThreadPoolExecutor(self.jobs) as pool, ExitStack() as held:
             headers = self._header_flags(jobs, root, pool, held)
             list(pool.map(lambda job: self._compile(root, job[0], job[1], headers), jobs))
-            objects = pool.map(lambda arch: self._link(root, arch, [(u, arch) for u in units]), archs)
+            parts = ([(unit, arch) for unit in units] for arch in archs)
+            objects = pool.map(lambda part: self._link(root, part[0][1], part), parts)
             built = dict(zip(archs, objects, strict=True))
         for arch, data in built.items():
             self._keep_cached(self.key(units, arch), "so", data)

@@ -130,7 +130,8 @@ def run(wish, given):
     for values, (one, _) in zip(results, filled):
         if code == 0 and values.nbytes:
             data = values.ctypes.data_as(PTR)
-            assert driver.cuMemcpyDtoHAsync_v2(data, U64(one.data), SIZE(values.nbytes), stream) == 0
+            size = SIZE(values.nbytes)
+            assert driver.cuMemcpyDtoHAsync_v2(data, U64(one.data), size, stream) == 0
     if code == 0:
         assert driver.cuStreamSynchronize(stream) == 0
     return code, results

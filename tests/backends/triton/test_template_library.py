@@ -1,4 +1,4 @@
-"""Small matrices on GPUs: results through Triton's interpreter, refusals, and machine code."""
+"""Matrices on GPUs: results in Triton's interpreter, what is left to the host, machine code."""
 
 from __future__ import annotations
 
@@ -15,9 +15,11 @@ from aot.backends.triton.gpu import GPUS
 from aot.backends.triton.template_library import matrix_tile
 from aot.errors import UnsupportedOperators
 from aot.ir.dtypes import FLOAT32, FLOAT64
+from aot.ir.flow import CustomCall, items_of
 from aot.ir.hints import hints_of
 from aot.ir.kernels import TemplateKernel
-from aot.ir.templates.library import LibraryCall
+from aot.ir.templates.library import HostCall, LibraryCall
+from aot.symbolic import is_int
 from tests.backends.triton.templates import captured, check_close, emitted, kernels_of, machine_code
 from tests.conformance.executors import interpret_triton
 from tests.launches import calls_of
@@ -112,13 +114,52 @@ def test_info_says_which_matrices_failed() -> None:
     np.testing.assert_array_equal(found, [[0, 2, 1], [0, 2, 0]])
 
 
-def test_large_matrices_are_refused_with_the_reason() -> None:
-    with pytest.raises(UnsupportedOperators, match="matrices of up to 64 x 64") as caught:
-        kernels_of(captured(linalg.det, (normal(2, 65, 65),)))
-    assert "--target cpu" in caught.value.advice
-    model = captured(linalg.det, (normal(2, 9, 9),), ({1: Dim("n"), 2: Dim("n")},))
-    with pytest.raises(UnsupportedOperators, match="sizes are known"):
-        kernels_of(model)
+LARGE = (normal(2, 65, 65) + 9 * torch.eye(65), normal(2, 65, 2))
+
+
+@pytest.mark.parametrize(
+    ("function", "args"),
+    [
+        (linalg.det, (normal(2, 65, 65) / 8,)),
+        (linalg.solve, LARGE),
+        (lambda a, b: linalg.lstsq(a, b)[0], LARGE),
+        (linalg.svdvals, (torch.complex(normal(66, 40), normal(66, 40)),)),
+        (linalg.inv, (torch.complex(LARGE[0], LARGE[0].mT),)),
+        (linalg.eigvals, (torch.diag(torch.arange(1.0, 5.0)) + normal(4, 4) / 100,)),
+    ],
+    ids=["det", "solve", "lstsq", "complex svdvals", "complex inv", "eigvals"],
+)
+def test_what_no_program_holds_is_left_to_the_host(
+    function: Callable[..., Any], args: tuple[torch.Tensor, ...]
+) -> None:
+    model = captured(function, args)
+    kernels = kernels_of(model)
+    calls = [i.template for i in items_of(kernels.flow) if isinstance(i, CustomCall)]
+    assert calls and all(isinstance(call, HostCall) for call in calls)
+    reasons = [d.reason for d in kernels.decisions if "the host" in d.verdict]
+    assert len(reasons) == len(calls)
+    assert all("up to" in r or "there is no kernel for it" in r for r in reasons)
+    check_close(model, function, args)
+
+
+def test_sizes_that_runs_decide_are_left_to_the_host() -> None:
+    model = captured(linalg.inv, (normal(2, 9, 9),), ({1: Dim("n"), 2: Dim("n")},))
+    kernels = kernels_of(model)
+    (call,) = [i for i in items_of(kernels.flow) if isinstance(i, CustomCall)]
+    assert isinstance(call.template, HostCall)
+    assert not is_int(call.template.sizes.n)
+
+
+def test_products_of_large_matrices_stay_on_the_device() -> None:
+    """An exponential is products, which GPUs are made for."""
+    kernels = kernels_of(captured(linalg.matrix_exp, (normal(90, 90) / 90,)))
+    assert not kernels.flow
+    assert "matmul" in [call.kind for call in calls_of(kernels)]
+
+
+def test_halves_are_factored_nowhere() -> None:
+    with pytest.raises(UnsupportedOperators, match="use float32"):
+        kernels_of(captured(linalg.det, (normal(2, 65, 65).half(),)))
 
 
 def tile(count: int, size: int, function: Callable[..., Any]) -> Any:
