@@ -43,6 +43,36 @@ def test_row_matches_eager(row: Row) -> None:
     assert not problems, "\n".join(problems)
 
 
+LARGE = (
+    Row("solve", torch.linalg.solve, lambda d: [(well(d, 300), torch.ones(300, 2, dtype=d))]),
+    Row("inv of a batch", torch.linalg.inv, lambda d: [(well(d, 40, 90),)]),
+    Row("cholesky", lambda a: torch.linalg.cholesky(a @ a.mT), lambda d: [(well(d, 1000),)]),
+    Row("eigvalsh", torch.linalg.eigvalsh, lambda d: [(well(d, 2, 200),)]),
+    Row("svdvals", torch.linalg.svdvals, lambda d: [(well(d, 3, 120)[..., :70],)]),
+    Row(
+        "det between products",
+        lambda a: (torch.linalg.det(a / 80) * a) @ a,
+        lambda d: [(well(d, 80),)],
+    ),
+)
+"""Of matrices that the host factors."""
+
+
+def well(dtype: torch.dtype, *shape: int) -> torch.Tensor:
+    """Square matrices that are far from singular."""
+    generator = torch.Generator().manual_seed(sum(shape))
+    size = shape[-1]
+    values = torch.randn(*shape, size, generator=generator, dtype=torch.float64)
+    return (values + 3 * size**0.5 * torch.eye(size, dtype=torch.float64)).to(dtype)
+
+
+@pytest.mark.parametrize("row", LARGE, ids=lambda row: row.name)
+def test_what_the_host_factors_matches_eager(row: Row) -> None:
+    row = replace(row, dtypes=(torch.float32, torch.float64))
+    problems = run_row(row, executor_named(GPU))
+    assert not problems, "\n".join(problems)
+
+
 @pytest.mark.filterwarnings("ignore::UserWarning")
 @pytest.mark.parametrize("row", LINALG, ids=lambda row: row.name)
 def test_linear_algebra_matches_eager(row: Row) -> None:
