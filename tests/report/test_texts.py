@@ -73,6 +73,7 @@ class Function:
 @dataclasses.dataclass(frozen=True)
 class Emitted:
     functions: tuple[Function, ...]
+    host: tuple[Function, ...] = ()
 
 
 def test_texts_of_several_programs_have_their_targets() -> None:
@@ -84,6 +85,8 @@ def test_texts_of_several_programs_have_their_targets() -> None:
         "cuda_sm_90.py": "# k0\ndef k0(): ...",
     }
     assert stage_texts(PerProgram(("cpu",), (host,))) == {"cc": "// k0\nint k0;"}
+    left = dataclasses.replace(device, host=(Function("host::lu", "void @NAME@();"),))
+    assert stage_texts(left)["host.cc"] == "// host::lu\nvoid @NAME@();"
 
 
 def test_each_program_is_verified() -> None:

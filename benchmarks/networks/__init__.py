@@ -1,0 +1,1 @@
+"""Random networks beside eager: what a list of workloads does not show."""
