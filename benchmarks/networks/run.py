@@ -16,6 +16,7 @@ import tempfile
 import warnings
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 
 import aot_runtime
@@ -116,8 +117,9 @@ def _rows(options: argparse.Namespace, folder: Path) -> Iterator[Row]:
 def _longer(network: torch.nn.Module, example: torch.Tensor, least: float) -> torch.Tensor:
     """The example, its batch repeated until eager takes at least that many seconds."""
     while True:
-        network(example)
-        taken = min(processor_seconds(lambda: network(example), 1) for _ in range(3))
+        call = partial(network, example)
+        call()
+        taken = min(processor_seconds(call, 1) for _ in range(3))
         if taken >= least or len(example) >= 256:
             return example
         layout = torch.channels_last if _is_channels_last(example) else torch.contiguous_format
