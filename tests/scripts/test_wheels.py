@@ -21,6 +21,7 @@ import torch
 from aot_runtime.version import VERSION
 
 import aot
+from aot.backends.cpp.toolchain import CONTRACTS
 from tests.kernels import ROOT
 
 PACKAGE = ROOT / "tests" / "packages" / "small-1.1.pkg"
@@ -120,7 +121,8 @@ def test_the_sdist_of_the_compiler_has_all_of_it(tmp_path: Path) -> None:
     assert (told["Name"], told["Version"]) == ("aot-package", VERSION)
     kept = [p for p in (ROOT / "aot").rglob("*") if p.is_file() and "__pycache__" not in p.parts]
     assert {p.relative_to(ROOT).as_posix() for p in kept} <= names
-    assert {"cpp/include/aot/kernel_abi.h", "runtime/aot_runtime/version.py", "LICENSE"} <= names
+    assert {f"cpp/include/aot/{name}" for name in CONTRACTS} <= names
+    assert {"runtime/aot_runtime/version.py", "LICENSE"} <= names
     extra = {n for n in names if n.startswith("runtime/") and n.endswith(".py")}
     assert extra == {"runtime/aot_runtime/version.py"}
 
@@ -201,7 +203,9 @@ def test_sizes_and_tags(wheels: Path) -> None:
         assert "aot_runtime/lib/libaot_runtime.so" in names
         assert "aot_runtime/include/aot/abi.h" in names
         assert not any(name.endswith((".cc", ".a", ".pyc")) for name in names)
-    assert (wheels / f"aot_package-{VERSION}-py3-none-any.whl").exists()
+    with zipfile.ZipFile(wheels / f"aot_package-{VERSION}-py3-none-any.whl") as file:
+        names = file.namelist()
+    assert {f"aot/backends/cpp/include/aot/{name}" for name in CONTRACTS} <= set(names)
 
 
 def test_the_runtime_runs_packages_without_torch(wheels: Path, tmp_path: Path) -> None:
