@@ -9,7 +9,7 @@ ARGS ?=
 NATIVE := $(shell find cpp runtime -type f \( -name '*.cc' -o -name '*.h' -o -name '*.hpp' -o -name '*.map' -o -name '*.txt' \) 2>/dev/null)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-fast test-cpp test-gpu integrations wheels test-wheels matrix versions soak soak-serve test-kserve conformance models programs hostile sweeps lint tidy format golden site bench growth shapes works size clean
+.PHONY: help setup demo test test-fast test-cpp test-gpu integrations wheels test-wheels matrix versions soak soak-serve test-kserve conformance models programs networks hostile sweeps lint tidy format golden site bench growth shapes works size clean
 
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -73,6 +73,9 @@ models: setup ## architectures of four libraries, packaged and compared: benchma
 
 programs: setup ## thousands of random programs against eager: benchmarks/results/programs.md
 	@$(PY) -m tests.programs.run $(ARGS)
+
+networks: setup ## random networks timed beside eager, in turn: ARGS='--first 1000 --count 100 --least 0.003'
+	@$(PY) -m benchmarks.networks.run $(ARGS)
 
 hostile: setup ## packages changed to do harm, opened and run under sanitizers: ARGS='--count 100000'
 	@VENV=$(VENV) scripts/hostile $(ARGS)
