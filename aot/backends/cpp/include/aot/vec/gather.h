@@ -165,6 +165,46 @@ AOT_INLINE Vec<T, N> load_steps(const T* p, int64_t stride, Mask<N> m) {
   return gather_raw(p, iota<int64_t, N>(0, stride), m);
 }
 
+// at(0), at(1), ... of scalars, loaded one by one and joined. An instruction that gathers takes two
+// to three times as long on Zen 4, and on processors that guard it against speculation far longer.
+template <class T, int N, int kFirst = 0, class At>
+AOT_INLINE Vec<T, N> one_by_one(const At& at) {
+  using V = Vec<T, N>;
+  constexpr int kHalf = N / 2;
+  if constexpr (V::kSplit) {
+    return join(one_by_one<T, kHalf, kFirst>(at), one_by_one<T, kHalf, kFirst + kHalf>(at));
+#if AOT_ISA_LEVEL >= 4
+  } else if constexpr (N * sizeof(T) == 64) {
+    // By halves: compilers fill the widest registers by way of memory.
+    const auto low = (__m256i)one_by_one<T, kHalf, kFirst>(at).r;
+    const auto high = (__m256i)one_by_one<T, kHalf, kFirst + kHalf>(at).r;
+    return V::of((typename V::R)_mm512_inserti64x4(_mm512_castsi256_si512(low), high, 1));
+#endif
+  } else {
+    typename V::R r{};
+    AOT_UNROLL
+    for (int i = 0; i < N; ++i) r[i] = at(kFirst + i);
+    return V::of(r);
+  }
+}
+
+template <class T, int N>
+AOT_INLINE Vec<T, N> load_steps(const T* p, int64_t stride) {
+  return one_by_one<T, N>([=](int i) { return p[i * stride]; });
+}
+
+// p[index[i]] of all lanes.
+template <class T, class I, int N>
+AOT_INLINE Vec<T, N> gather_raw(const T* p, Vec<I, N> index) {
+  if constexpr (Vec<I, N>::kSplit) {
+    return join(gather_raw(p, lo_half(index)), gather_raw(p, hi_half(index)));
+  } else {
+    alignas(64) I at[sizeof(index.r) / sizeof(I)];
+    __builtin_memcpy(at, &index.r, sizeof(index.r));
+    return one_by_one<T, N>([&](int i) { return p[at[i]]; });
+  }
+}
+
 }  // namespace detail
 }  // namespace aot
 

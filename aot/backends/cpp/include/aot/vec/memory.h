@@ -340,7 +340,7 @@ AOT_INLINE Vec<T, N> load_strided(const S* p, int64_t stride) {
                                                              : detail::load_backwards<Raw, N>(raw));
   }
   return detail::Storage<S>::template widen<T>(
-      detail::load_steps<detail::RawType<S>, N>(detail::raw(p), stride, Mask<N>(true)));
+      detail::load_steps<detail::RawType<S>, N>(detail::raw(p), stride));
 }
 template <class T, int N, class S>
 AOT_INLINE Vec<T, N> load_strided_n(const S* p, int64_t stride, int64_t n) {
@@ -374,8 +374,7 @@ AOT_INLINE void store_strided_n(S* p, int64_t stride, Vec<T, N, B> v, int64_t n)
 // ---- elements p[index[i]]; indices are int32_t or int64_t and may be negative ----
 template <class T, int N, class S, class I, bool B>
 AOT_INLINE Vec<T, N> gather(const S* p, Vec<I, N, B> index) {
-  return detail::Storage<S>::template widen<T>(
-      detail::gather_raw(detail::raw(p), index, Mask<N>(true)));
+  return detail::Storage<S>::template widen<T>(detail::gather_raw(detail::raw(p), index));
 }
 template <class T, int N, class S, class I, bool B>
 AOT_INLINE Vec<T, N> gather_m(const S* p, Vec<I, N, B> index, Mask<N> m) {
