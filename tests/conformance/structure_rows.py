@@ -66,9 +66,28 @@ CUBE: dict[str, Callable[..., Any]] = {
     "slice_scatter step": lambda x: x.slice_scatter(x[:, 1:4].clone(), 1, 0, 6, 2),
     "select_scatter": lambda x: x.select_scatter(x[0].clone(), 0, -1),
     "as_strided": lambda x: x.contiguous().as_strided((3, 2), (5, 7), 4),
+    "as_strided permuted": lambda x: _columns_first(x).as_strided((3, 2), (5, 7), 4),
+    "as_strided of a view": lambda x: _memory_of_views(x.contiguous()),
     "like": lambda x: (torch.zeros_like(x), torch.ones_like(x), x.new_full((2, 3), 1)),
     "numpy T": lambda x: (x[0].T, x.mT),
 }
+
+
+def _columns_first(x: torch.Tensor) -> torch.Tensor:
+    """x, in memory with its last dimension before the last but one."""
+    return x.mT.contiguous().mT
+
+
+def _memory_of_views(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    """Strides over what a view leaves out: before it, between its rows, behind it."""
+    return (
+        x[1:].as_strided((3, 2), (5, 7), 0),
+        x[:, :2].as_strided((2, 7), (9, 1)),
+        x[:1, :, :1].expand(1, x.shape[1], 3).as_strided((2, 7), (9, 1)),
+        x[1:].as_strided((3,), (2,)),
+    )
+
+
 IMAGE: dict[str, Callable[..., Any]] = {
     "pixel_shuffle": lambda x: F.pixel_shuffle(x, 2),
     "pixel_unshuffle": lambda x: F.pixel_unshuffle(x, 2),
@@ -184,6 +203,9 @@ INTO: dict[str, Callable[..., Any]] = {
         torch.diagonal_scatter(x, y.diagonal(-2, 0, 1), -2, 0, 1),
     ),
     "as_strided_scatter": lambda x, y, _: torch.as_strided_scatter(x, y[0], (6, 5), (7, 2), 3),
+    "as_strided_scatter permuted": lambda x, y, _: torch.as_strided_scatter(
+        _columns_first(x), y[0], (6, 5), (7, 2), 3
+    ),
     "masked_scatter": lambda x, y, mask: torch.masked_scatter(x, mask, y),
 }
 
