@@ -173,6 +173,8 @@ def _none(_: torch.dtype) -> Sequence[Args]:
     return [(torch.zeros(1),)]
 
 
+ONE_STEP = (1, 2, -1, 2.5)
+
 FRACTIONS = ((2.1, -2.9, -1.0), (0.1, -7.9, -4.0), (0.9, 5.0, 1.7), (-2.5, 3.5), (1, 9, 2.5))
 """Bounds and steps of `arange` that integer types cannot hold."""
 
@@ -187,6 +189,12 @@ CREATION: dict[str, Callable[..., Any]] = {
     "zeros": lambda _: (torch.zeros(3), torch.ones(2, dtype=torch.int32), torch.zeros(0, 3)),
     "linspace": lambda _: (torch.linspace(-1, 2, 9), torch.linspace(0, 1, 1)),
     "linspace tensors": lambda x: (torch.linspace(x[0], x[0] + 2, 5), torch.linspace(1, x[0], 4)),
+    "logspace of one step": lambda x: [
+        torch.logspace(start, 7, 1, base, dtype=dtype)
+        for start in (*ONE_STEP, *(x[0] + start for start in ONE_STEP))
+        for base in (3.0, 10.0, 0.5)
+        for dtype in (torch.int64, torch.int16, torch.float64)
+    ],
     "triangle indices": lambda _: (torch.tril_indices(3, 5, -1), torch.triu_indices(5, 3, 1)),
     "eye": lambda _: (torch.eye(4), torch.eye(2, 5, dtype=torch.bool)),
     "scalar_tensor": lambda _: torch.ops.aten.scalar_tensor(2.5),
