@@ -46,5 +46,7 @@ def _is_view(node: torch.fx.Node) -> bool:
     given, result = schema.arguments[0].alias_info, schema.returns[0].alias_info
     if given is None or result is None or given.is_write:
         return False
-    values = [getattr(n, "meta", {}).get("val") for n in (node, node.args[0])]
-    return all(isinstance(v, torch.Tensor) for v in values) and values[0].dtype == values[1].dtype
+    of, made = (getattr(n, "meta", {}).get("val") for n in (node.args[0], node))
+    if not isinstance(of, torch.Tensor) or not isinstance(made, torch.Tensor):
+        return False
+    return of.dtype == made.dtype
