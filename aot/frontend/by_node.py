@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
@@ -296,9 +296,18 @@ def _recorded(
     target: OpOverload, args: Any, kwargs: Any, mode: FakeTensorMode, table: _Table
 ) -> tuple[Any, Sequence[_Call]]:
     recorder = _Recorder(table)
-    with enable_python_dispatcher(), mode, recorder:
+    with _own_symbols(mode), enable_python_dispatcher(), mode, recorder:
         found = target(*args, **kwargs)
     return found, recorder.calls
+
+
+def _own_symbols(mode: FakeTensorMode) -> AbstractContextManager[Any]:
+    """Inside of it, a size of the run that is made is nobody's.
+
+    Where the program is traced whole after all, torch would ask of which result it is one.
+    """
+    sizes = mode.shape_env
+    return nullcontext() if sizes is None else sizes.ignore_fresh_unbacked_symbols()
 
 
 class _Written:

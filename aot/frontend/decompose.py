@@ -12,6 +12,7 @@ from aot.frontend.complex_operators import COMPLEX
 from aot.frontend.composites import EXPORTED
 from aot.frontend.gradients import GRADIENTS
 from aot.frontend.quantized import library_operators
+from aot.frontend.spaces import LOGSPACES
 from aot.frontend.windows import WINDOWS
 from aot.ir.templates.real_forms import SQUARINGS, TERMS
 from aot.lowering.families import rows
@@ -295,6 +296,7 @@ OURS = {
     **COMPLEX,
     **EXPORTED,
     **GRADIENTS,
+    **LOGSPACES,
     **WINDOWS,
 }
 """Operators that torch does not take apart, made of those that have a lowering."""

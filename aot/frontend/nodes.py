@@ -35,6 +35,7 @@ from aot.frontend.operators import is_custom, is_given, operator_name, read_oper
 from aot.frontend.random_state import draws, next_draw
 from aot.frontend.recurrent import length_relations
 from aot.frontend.size_numbers import number_of_sizes
+from aot.frontend.strided import STRIDED, of_memory
 from aot.frontend.user_kernels import LAUNCH, read_launch
 from aot.ir.dtypes import BOOL, FLOAT64
 from aot.ir.origin import Origin
@@ -240,8 +241,9 @@ def _read_control_call(context: Context, call: NodeCall) -> None:
 
 def _read_tensor_call(context: Context, call: NodeCall) -> None:
     node, value, target, ops = call.node, call.value, call.target, context.ops
-    args = tuple(context.argument(a) for a in node.args)
-    kwargs = {k: context.argument(v) for k, v in node.kwargs.items()}
+    given, named = of_memory(node) if target in STRIDED else (node.args, node.kwargs)
+    args = tuple(context.argument(a) for a in given)
+    kwargs = {k: context.argument(v) for k, v in named.items()}
     several = isinstance(value, (tuple, list))
     results = tuple(value) if several else (value,)
     names = _result_names(call, len(results), several=several)

@@ -25,8 +25,8 @@ from aot.lowering.masked_writes import masked_put
 from aot.lowering.promotion import TensorLike, element
 from aot.lowering.registry import Call, CannotLower
 from aot.lowering.rows import REGISTRY
-from aot.lowering.views import reshaped
-from aot.symbolic import Expr, as_expr, product, unravel
+from aot.lowering.views import reshaped, strided_index
+from aot.symbolic import Expr, as_expr, product
 
 
 def _broadcast_shape(tensors: Sequence[Tensor]) -> tuple[Expr, ...]:
@@ -192,13 +192,16 @@ def as_strided_scatter(
     stride: tuple[Any, ...],
     offset: Any = None,
 ) -> Tensor:
-    """x with the elements at given strides of its (contiguous) memory replaced by src."""
+    """x with the elements at given strides of its memory, which has no gaps, replaced by src.
+
+    Raises:
+        CannotLower: x's memory has gaps, or its elements share some.
+    """
     builder = call.builder
-    start = as_expr(0) if offset is None else as_expr(offset)
+    place = strided_index(call, x, stride, offset)
 
     def target(at: tuple[Expr, ...]) -> tuple[Expr, ...]:
-        place = sum((i * step for i, step in zip(at, stride, strict=True)), start)
-        return unravel(place, x.shape)
+        return tuple(place(at))
 
     def value(at: tuple[Expr, ...]) -> Node:
         return cast(src.load(at), x.dtype)

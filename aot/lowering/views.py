@@ -27,7 +27,7 @@ from aot.symbolic import (
     Minimum,
     Modulo,
     as_expr,
-    row_major_strides,
+    product,
     unravel,
 )
 
@@ -325,24 +325,50 @@ def diagonal(call: Call, x: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 
 def as_strided(
     call: Call, x: Tensor, size: tuple[Any, ...], stride: tuple[Any, ...], offset: Any = None
 ) -> Tensor:
-    """Elements at given strides of a contiguous tensor's memory.
+    """Elements at given strides of a tensor's memory, which has no gaps.
 
     Raises:
-        CannotLower: The tensor is not contiguous.
+        CannotLower: The tensor's memory has gaps, or its elements share some.
+    """
+    shape, place = call.result_type().shape, strided_index(call, x, stride, offset)
+    return moved(x, shape, lambda at: simplified(call.builder, at, shape, place(at)))
+
+
+def strided_index(call: Call, x: Tensor, stride: Sequence[Any], offset: Any) -> IndexMap:
+    """Which element of x, the call's first argument, lies at given strides of its memory.
+
+    Raises:
+        CannotLower: The tensor's memory has gaps, or its elements share some.
     """
     eager = call.builder.graph.types[call.op.args[0].name]
-    if eager.strides != row_major_strides(x.shape):
-        raise CannotLower("as_strided of a tensor that is not contiguous")
+    order = _memory_order(x.shape, eager.strides)
+    if order is None:
+        what = call.op.target.split(".")[1]
+        raise CannotLower(f"{what} of a tensor whose memory has gaps")
+    extents = [x.shape[k] for k in order]
     start = as_expr(0) if offset is None else as_expr(offset)
-    shape = call.result_type().shape
 
     def index(at: tuple[Expr, ...]) -> Sequence[Expr]:
-        position = start
-        for i, s in zip(at, stride, strict=True):
-            position = position + i * s
-        return simplified(call.builder, at, shape, unravel(position, x.shape))
+        position = sum((i * step for i, step in zip(at, stride, strict=True)), start)
+        found = dict(zip(order, unravel(position, extents), strict=True))
+        return [found[k] for k in range(x.rank)]
 
-    return moved(x, shape, index)
+    return index
+
+
+def _memory_order(shape: Sequence[Expr], strides: Sequence[Expr]) -> list[int] | None:
+    """The dimensions from the outermost in memory to the innermost; None where there are gaps."""
+    ones = [k for k, size in enumerate(shape) if size == 1]  # whose stride means nothing
+    left = [k for k in reversed(range(len(shape))) if k not in ones]
+    inner: list[int] = []
+    while left:
+        reached = product([shape[k] for k in inner])
+        found = next((k for k in left if strides[k] == reached), None)
+        if found is None:
+            return None
+        left.remove(found)
+        inner.append(found)
+    return [*ones, *reversed(inner)]
 
 
 def simplified(

@@ -66,9 +66,28 @@ CUBE: dict[str, Callable[..., Any]] = {
     "slice_scatter step": lambda x: x.slice_scatter(x[:, 1:4].clone(), 1, 0, 6, 2),
     "select_scatter": lambda x: x.select_scatter(x[0].clone(), 0, -1),
     "as_strided": lambda x: x.contiguous().as_strided((3, 2), (5, 7), 4),
+    "as_strided permuted": lambda x: _columns_first(x).as_strided((3, 2), (5, 7), 4),
+    "as_strided of a view": lambda x: _memory_of_views(x.contiguous()),
     "like": lambda x: (torch.zeros_like(x), torch.ones_like(x), x.new_full((2, 3), 1)),
     "numpy T": lambda x: (x[0].T, x.mT),
 }
+
+
+def _columns_first(x: torch.Tensor) -> torch.Tensor:
+    """x, in memory with its last dimension before the last but one."""
+    return x.mT.contiguous().mT
+
+
+def _memory_of_views(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    """Strides over what a view leaves out: before it, between its rows, behind it."""
+    return (
+        x[1:].as_strided((3, 2), (5, 7), 0),
+        x[:, :2].as_strided((2, 7), (9, 1)),
+        x[:1, :, :1].expand(1, x.shape[1], 3).as_strided((2, 7), (9, 1)),
+        x[1:].as_strided((3,), (2,)),
+    )
+
+
 IMAGE: dict[str, Callable[..., Any]] = {
     "pixel_shuffle": lambda x: F.pixel_shuffle(x, 2),
     "pixel_unshuffle": lambda x: F.pixel_unshuffle(x, 2),
@@ -154,6 +173,8 @@ def _none(_: torch.dtype) -> Sequence[Args]:
     return [(torch.zeros(1),)]
 
 
+ONE_STEP = (1, 2, -1, 2.5)
+
 FRACTIONS = ((2.1, -2.9, -1.0), (0.1, -7.9, -4.0), (0.9, 5.0, 1.7), (-2.5, 3.5), (1, 9, 2.5))
 """Bounds and steps of `arange` that integer types cannot hold."""
 
@@ -168,6 +189,12 @@ CREATION: dict[str, Callable[..., Any]] = {
     "zeros": lambda _: (torch.zeros(3), torch.ones(2, dtype=torch.int32), torch.zeros(0, 3)),
     "linspace": lambda _: (torch.linspace(-1, 2, 9), torch.linspace(0, 1, 1)),
     "linspace tensors": lambda x: (torch.linspace(x[0], x[0] + 2, 5), torch.linspace(1, x[0], 4)),
+    "logspace of one step": lambda x: [
+        torch.logspace(start, 7, 1, base, dtype=dtype)
+        for start in (*ONE_STEP, *(x[0] + start for start in ONE_STEP))
+        for base in (3.0, 10.0, 0.5)
+        for dtype in (torch.int64, torch.int16, torch.float64)
+    ],
     "triangle indices": lambda _: (torch.tril_indices(3, 5, -1), torch.triu_indices(5, 3, 1)),
     "eye": lambda _: (torch.eye(4), torch.eye(2, 5, dtype=torch.bool)),
     "scalar_tensor": lambda _: torch.ops.aten.scalar_tensor(2.5),
@@ -184,6 +211,9 @@ INTO: dict[str, Callable[..., Any]] = {
         torch.diagonal_scatter(x, y.diagonal(-2, 0, 1), -2, 0, 1),
     ),
     "as_strided_scatter": lambda x, y, _: torch.as_strided_scatter(x, y[0], (6, 5), (7, 2), 3),
+    "as_strided_scatter permuted": lambda x, y, _: torch.as_strided_scatter(
+        _columns_first(x), y[0], (6, 5), (7, 2), 3
+    ),
     "masked_scatter": lambda x, y, mask: torch.masked_scatter(x, mask, y),
 }
 

@@ -134,6 +134,12 @@ def seen_through(x: torch.Tensor) -> Any:
     return y.relu_(), part
 
 
+def halved(x: torch.Tensor) -> torch.Tensor:
+    """A size that torch computes in a tensor, which it knows while it traces."""
+    half = torch.div(x.size(0), 2, rounding_mode="trunc")
+    return nn.functional.gelu(x).view(half, -1)
+
+
 WHOLE: Sequence[tuple[str, Function, torch.Tensor]] = [
     ("writes into memory", written, X),
     ("writes into an input", lambda x: x.relu_() + 1, X),
@@ -156,7 +162,7 @@ def test_another_program_is_left_as_it_is(function: Function, x: torch.Tensor) -
     assert str(program) == before
 
 
-@pytest.mark.parametrize(("function", "times"), [(pieces, 0), (written, 1)])
+@pytest.mark.parametrize(("function", "times"), [(pieces, 0), (written, 1), (halved, 1)])
 def test_torch_traces_again_what_is_left_to_it(function: Function, times: int) -> None:
     traced = mock.patch.object(
         ExportedProgram,
