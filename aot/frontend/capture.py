@@ -26,6 +26,7 @@ from aot.frontend.by_node import decomposed_by_node
 from aot.frontend.collected import collected_once
 from aot.frontend.composites import Traceable
 from aot.frontend.computed_sizes import SmallSizes, computed_sizes
+from aot.frontend.conv_layouts import eager_convolutions
 from aot.frontend.conversions import settled_modules
 from aot.frontend.decisions import Demands, asserted, checks_of, of_example
 from aot.frontend.decompose import decomposition_table
@@ -289,6 +290,7 @@ def _exported(
             asserted(learnt.checks or {}),
             without_graphs(),
             unasked_layouts(),
+            eager_convolutions(),
             hearing() as decisions,
             quick_export(),
             given as plain,
@@ -383,7 +385,7 @@ def _decomposed(
 ) -> Captured:
     guards = tuple(getattr(program, "_guards_code", None) or ())
     merge_aliases(program)
-    with UserCode(export_error(source)), unasked_layouts():
+    with UserCode(export_error(source)), unasked_layouts(), eager_convolutions():
         if learnt.derivatives or not decomposed_by_node(program):
             program = _traced_again(program, operators)
     return Captured(

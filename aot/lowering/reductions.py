@@ -17,7 +17,7 @@ from aot.lowering.pointwise import narrow
 from aot.lowering.promotion import size_node
 from aot.lowering.registry import Call, CannotLower
 from aot.lowering.rows import REGISTRY
-from aot.symbolic import Expr, as_expr, product
+from aot.symbolic import Expr, as_expr, is_int, product
 
 ElementAt = Callable[[Tensor], Node]
 ElementBody = Callable[[ElementAt], Node]
@@ -386,8 +386,14 @@ def linalg_vector_norm(
     dtype: DType | None = None,
 ) -> Tensor:
     """The vector norm of order `ord` (2, 1, 0, inf, -inf, or any other number)."""
-    compute = call.result_type().dtype.compute
-    return reduce_one(call, domain(x, dim, keepdim), norm_body(x, float(ord), compute))
+    return _norm(call, x, domain(x, dim, keepdim), float(ord))
+
+
+def _norm(call: Call, x: Tensor, over: Domain, order: float) -> Tensor:
+    """The norm of each part; of a lone element the magnitude, which no power loses, as eager's."""
+    if order and all(is_int(extent, 1) for extent in over.reduced):
+        order = 1.0
+    return reduce_one(call, over, norm_body(x, order, call.result_type().dtype.compute))
 
 
 @REGISTRY.row(
@@ -400,9 +406,7 @@ def norm(
     call: Call, x: Tensor, p: Any = 2, dim: Any = None, keepdim: bool = False, **_: Any
 ) -> Tensor:
     """The vector norm of order p."""
-    compute = call.result_type().dtype.compute
-    order = 2.0 if p is None else float(p)
-    return reduce_one(call, domain(x, dim, keepdim), norm_body(x, order, compute))
+    return _norm(call, x, domain(x, dim, keepdim), 2.0 if p is None else float(p))
 
 
 @REGISTRY.row("aten.logsumexp.default")

@@ -47,6 +47,7 @@ inline constexpr int64_t kDepthwiseTurn = 64;          // the same, where tiles 
 inline constexpr int64_t kDepthwiseChannels = 512;     // channels of a tile
 inline constexpr int64_t kDepthwiseRun = 32;           // and the fewest that are worth a run
 inline constexpr int64_t kDepthwiseBytes = 400 << 10;  // of input under a row of output
+inline constexpr int64_t kDepthwiseNear = 1 << 20;     // of an input that may stay near
 
 template <class Cfg>
 struct DepthwiseRun {
@@ -68,63 +69,53 @@ struct DepthwiseRun {
   // instructions. That takes twice the sums.
   static constexpr bool kHalves = std::is_same_v<A, Bf16> && kVectorRegisters >= 32;
 
-  static constexpr A kZeros[min64(Cfg::C, kDepthwiseChannels)] = {};
-
   const DepthwiseArgs<Cfg>& p;
   T* tile;
 
   static AOT_INLINE V load(const A* at) { return load_widened<T>(at); }
 
-  // The inputs under COLS output columns: for every kernel row inside the data, where its first
-  // input column and its first weight are, at the first channel.
-  template <int COLS>
+  // For every kernel row that is inside the data, where its first tap is under output column 0, and
+  // its first weight, at the first channel.
   struct Window {
-    static constexpr int64_t kWidth = (COLS - 1) * Cfg::SW + (Cfg::KW - 1) * Cfg::DW + 1;
     const A* x[Cfg::KD * Cfg::KH];
     const A* w[Cfg::KD * Cfg::KH];
-    int64_t rows;
-    int64_t step;                                // between input columns
-    const A* column[Cfg::KD * Cfg::KH][kWidth];  // where some are outside: each, or zeros
+    int64_t rows = 0;
+  };
+  // Where the columns of input under output columns from `ow` on begin: `w0`.
+  struct Reach {
+    int64_t ow, w0;
   };
 
-  template <int COLS>
-  AOT_INLINE void find(const A* image, int64_t d0, int64_t h0, int64_t w0, int64_t c0,
-                       Window<COLS>& window) const {
-    window.rows = 0;
+  AOT_INLINE Window find(const A* image, int64_t d0, int64_t h0, int64_t c0) const {
+    Window window;
     for (int64_t kd = 0; kd < Cfg::KD; ++kd) {
       const int64_t d = d0 + kd * Cfg::DD;
       if (uint64_t(d) >= uint64_t(p.d)) continue;
       for (int64_t kh = 0; kh < Cfg::KH; ++kh) {
         const int64_t h = h0 + kh * Cfg::DH;
         if (uint64_t(h) >= uint64_t(p.h)) continue;
-        window.x[window.rows] = image + d * p.sd + h * p.sh + w0 * p.sw + c0;
+        window.x[window.rows] = image + d * p.sd + h * p.sh - Cfg::PW * p.sw + c0;
         window.w[window.rows++] = p.w + (kd * Cfg::KH + kh) * Cfg::KW * Cfg::C + c0;
       }
     }
-  }
-  template <int COLS>
-  AOT_INLINE void find_columns(int64_t w0, Window<COLS>& window) const {
-    for (int64_t r = 0; r < window.rows; ++r) {
-      for (int64_t i = 0; i < Window<COLS>::kWidth; ++i) {
-        const bool in = uint64_t(w0 + i) < uint64_t(p.wd);
-        window.column[r][i] = in ? window.x[r] + i * p.sw : kZeros;
-      }
-    }
+    return window;
   }
 
-  // Adds TAPS taps of kernel row r from kw on, in order for every sum.
+  // Adds TAPS taps of kernel row r from kw on to COLS output columns, in order for every sum.
+  // INSIDE: all of them are inside the data; PART: only `lanes` channels exist.
   template <int TAPS, int COLS, bool INSIDE, bool PART>
-  AOT_INLINE void taps(const Window<COLS>& window, int64_t r, int64_t kw, int64_t c, int64_t lanes,
-                       V (&acc)[COLS]) const {
+  AOT_INLINE void taps(const Window& window, int64_t r, const Reach& of, int64_t kw, int64_t c,
+                       int64_t lanes, V (&acc)[COLS]) const {
     const A* const w = window.w[r] + kw * Cfg::C + c;
-    const A* const first = window.x[r] + kw * Cfg::DW * window.step + c;
+    const A* const first = window.x[r] + (of.ow * Cfg::SW + kw * Cfg::DW) * p.sw + c;
     V weights[TAPS];
     AOT_UNROLL for (int k = 0; k < TAPS; ++k) {
       weights[k] = PART ? load_first<T>(w + k * Cfg::C, lanes) : load(w + k * Cfg::C);
     }
     AOT_UNROLL for (int i = 0; i < (COLS - 1) * Cfg::SW + (TAPS - 1) * Cfg::DW + 1; ++i) {
       if (!is_used<TAPS, COLS>(i)) continue;
-      const A* const at = INSIDE ? first + i * window.step : window.column[r][kw * Cfg::DW + i] + c;
+      if (!INSIDE && uint64_t(of.w0 + kw * Cfg::DW + i) >= uint64_t(p.wd)) continue;
+      const A* const at = first + i * p.sw;
       V x = PART ? load_first<T>(at, lanes) : load(at);
       asm("" : "+v"(x));  // compilers would load it again for each tap
       AOT_UNROLL for (int k = 0; k < TAPS; ++k) {
@@ -146,21 +137,37 @@ struct DepthwiseRun {
     return false;
   }
 
-  // One vector of channels, c on from the window's first. INSIDE: all columns are inside the data;
-  // PART: only `lanes` channels exist.
+  // One vector of channels, c on from the window's first.
   template <int COLS, bool INSIDE, bool PART>
-  AOT_INLINE void columns(const Window<COLS>& window, int64_t c, int64_t lanes, T* out) const {
+  AOT_INLINE void columns(const Window& window, const Reach& of, int64_t c, int64_t lanes,
+                          T* out) const {
     V acc[COLS];
     AOT_UNROLL for (int j = 0; j < COLS; ++j) acc[j] = S::zero();
     for (int64_t r = 0; r < window.rows; ++r) {
       int64_t kw = 0;
       for (; kw + kTaps <= Cfg::KW; kw += kTaps) {
-        taps<kTaps, COLS, INSIDE, PART>(window, r, kw, c, lanes, acc);
+        taps<kTaps, COLS, INSIDE, PART>(window, r, of, kw, c, lanes, acc);
       }
       constexpr int kRest = int(Cfg::KW % kTaps);
-      if constexpr (kRest > 0) taps<kRest, COLS, INSIDE, PART>(window, r, kw, c, lanes, acc);
+      if constexpr (kRest > 0) taps<kRest, COLS, INSIDE, PART>(window, r, of, kw, c, lanes, acc);
     }
     AOT_UNROLL for (int j = 0; j < COLS; ++j) S::store(out + j * kLd + c, acc[j]);
+  }
+
+  // One column, of two vectors of channels: neither sum waits for the other.
+  AOT_INLINE void column(const Window& window, const Reach& of, int64_t c, int64_t other,
+                         T* out) const {
+    V acc[1] = {S::zero()}, beside[1] = {S::zero()};
+    const int64_t k0 = of.w0 < 0 ? ceil_div(-of.w0, Cfg::DW) : 0;
+    const int64_t k1 = of.w0 < p.wd ? min64(Cfg::KW, ceil_div(p.wd - of.w0, Cfg::DW)) : 0;
+    for (int64_t r = 0; r < window.rows; ++r) {
+      for (int64_t kw = k0; kw < k1; ++kw) {
+        taps<1, 1, true, false>(window, r, of, kw, c, S::kLanes, acc);
+        taps<1, 1, true, false>(window, r, of, kw, other, S::kLanes, beside);
+      }
+    }
+    S::store(out + c, acc[0]);
+    S::store(out + other, beside[0]);
   }
 
   // The same of two vectors of bfloat16.
@@ -174,10 +181,10 @@ struct DepthwiseRun {
     }
   };
   template <int TAPS, int COLS, bool INSIDE>
-  AOT_INLINE void taps_of_halves(const Window<COLS>& window, int64_t r, int64_t kw, int64_t c,
-                                 V (&even)[COLS], V (&odd)[COLS]) const {
+  AOT_INLINE void taps_of_halves(const Window& window, int64_t r, const Reach& of, int64_t kw,
+                                 int64_t c, V (&even)[COLS], V (&odd)[COLS]) const {
     const A* const w = window.w[r] + kw * Cfg::C + c;
-    const A* const first = window.x[r] + kw * Cfg::DW * window.step + c;
+    const A* const first = window.x[r] + (of.ow * Cfg::SW + kw * Cfg::DW) * p.sw + c;
     V even_w[TAPS], odd_w[TAPS];
     AOT_UNROLL for (int k = 0; k < TAPS; ++k) {
       const Halves weight(w + k * Cfg::C);
@@ -186,7 +193,8 @@ struct DepthwiseRun {
     }
     AOT_UNROLL for (int i = 0; i < (COLS - 1) * Cfg::SW + (TAPS - 1) * Cfg::DW + 1; ++i) {
       if (!is_used<TAPS, COLS>(i)) continue;
-      const Halves x(INSIDE ? first + i * window.step : window.column[r][kw * Cfg::DW + i] + c);
+      if (!INSIDE && uint64_t(of.w0 + kw * Cfg::DW + i) >= uint64_t(p.wd)) continue;
+      const Halves x(first + i * p.sw);
       AOT_UNROLL for (int k = 0; k < TAPS; ++k) {
         const int64_t from = i - k * Cfg::DW, j = from / Cfg::SW;
         if (from >= 0 && from % Cfg::SW == 0 && j < COLS) {
@@ -197,17 +205,18 @@ struct DepthwiseRun {
     }
   }
   template <int COLS, bool INSIDE>
-  AOT_INLINE void columns_of_halves(const Window<COLS>& window, int64_t c, T* out) const {
+  AOT_INLINE void columns_of_halves(const Window& window, const Reach& of, int64_t c,
+                                    T* out) const {
     V even[COLS], odd[COLS];
     AOT_UNROLL for (int j = 0; j < COLS; ++j) even[j] = odd[j] = S::zero();
     for (int64_t r = 0; r < window.rows; ++r) {
       int64_t kw = 0;
       for (; kw + kTaps <= Cfg::KW; kw += kTaps) {
-        taps_of_halves<kTaps, COLS, INSIDE>(window, r, kw, c, even, odd);
+        taps_of_halves<kTaps, COLS, INSIDE>(window, r, of, kw, c, even, odd);
       }
       constexpr int kRest = int(Cfg::KW % kTaps);
       if constexpr (kRest > 0) {
-        taps_of_halves<kRest, COLS, INSIDE>(window, r, kw, c, even, odd);
+        taps_of_halves<kRest, COLS, INSIDE>(window, r, of, kw, c, even, odd);
       }
     }
     constexpr auto kAll = std::make_integer_sequence<int, S::kLanes>{};
@@ -218,55 +227,78 @@ struct DepthwiseRun {
   }
 
   template <int COLS, bool INSIDE>
-  AOT_INLINE void channels(const Window<COLS>& window, int64_t count, T* out) const {
+  AOT_INLINE void channels(const Window& window, const Reach& of, int64_t count, T* out) const {
     if constexpr (kHalves) {
       if (count >= 2 * S::kLanes) {
         for (int64_t c = 0; c < count; c += 2 * S::kLanes) {
-          columns_of_halves<COLS, INSIDE>(window, min64(c, count - 2 * S::kLanes), out);
+          columns_of_halves<COLS, INSIDE>(window, of, min64(c, count - 2 * S::kLanes), out);
         }
         return;
       }
     }
     if (count < S::kLanes) {
-      columns<COLS, INSIDE, true>(window, 0, count, out);
+      columns<COLS, INSIDE, true>(window, of, 0, count, out);
       return;
     }
-    for (int64_t c = 0; c < count; c += S::kLanes) {
-      // The last vector overlaps the one before rather than being a part of one.
-      columns<COLS, INSIDE, false>(window, min64(c, count - S::kLanes), S::kLanes, out);
-    }
-  }
-
-  // COLS output columns from ow on, channels [c0, c1), to `out`.
-  template <int COLS>
-  void group(const A* image, int64_t d0, int64_t h0, int64_t ow, int64_t c0, int64_t c1,
-             T* out) const {
-    Window<COLS> window;
-    const int64_t w0 = ow * Cfg::SW - Cfg::PW;
-    window.step = p.sw;
-    find(image, d0, h0, w0, c0, window);
-    if (w0 >= 0 && w0 + Window<COLS>::kWidth <= p.wd) {
-      channels<COLS, true>(window, c1 - c0, out);
+    // The last vector overlaps the one before rather than being a part of one.
+    const int64_t most = count - S::kLanes;
+    if constexpr (COLS == 1) {
+      for (int64_t c = 0; c < count; c += 2 * S::kLanes) {
+        column(window, of, min64(c, most), min64(c + S::kLanes, most), out);
+      }
     } else {
-      find_columns(w0, window);
-      channels<COLS, false>(window, c1 - c0, out);
+      for (int64_t c = 0; c < count; c += S::kLanes) {
+        columns<COLS, INSIDE, false>(window, of, min64(c, most), S::kLanes, out);
+      }
     }
   }
 
-  // Output columns [ow0, ow1) of one row, channels [c0, c1), into the tile from row `first` on.
+  // COLS output columns from ow on, so many channels, to `out`.
+  template <int COLS>
+  void group(const Window& window, int64_t ow, int64_t count, T* out) const {
+    const Reach of{ow, ow * Cfg::SW - Cfg::PW};
+    constexpr int64_t kWidth = (COLS - 1) * Cfg::SW + (Cfg::KW - 1) * Cfg::DW + 1;
+    if (of.w0 >= 0 && of.w0 + kWidth <= p.wd) {
+      channels<COLS, true>(window, of, count, out);
+    } else {
+      channels<COLS, false>(window, of, count, out);
+    }
+  }
+
+  // Asks for what the next row of output reads first: that lies behind what this one reads, a part
+  // of a row, where nothing else finds it.
+  AOT_INLINE void fetch(const Window& window, int64_t ow0, int64_t ow1, int64_t count) const {
+    const int64_t all = p.n * p.d * p.h * p.wd * Cfg::C * int64_t(sizeof(A));
+    if (window.rows == 0 || all <= kDepthwiseNear) return;
+    const A* const last = window.x[window.rows - 1] + Cfg::PW * p.sw;
+    for (int64_t row = 1; row <= Cfg::SH; ++row) {
+      for (int64_t w = ow0 * Cfg::SW; w < ow1 * Cfg::SW; ++w) {
+        const char* const at = reinterpret_cast<const char*>(last + row * p.sh + w * p.sw);
+        for (int64_t i = 0; i < count * int64_t(sizeof(A)); i += 64)
+          __builtin_prefetch(at + i, 0, 2);
+      }
+    }
+  }
+
+  // Output columns [ow0, ow1) of one row, channels [c0, c1), into the tile from row `first` on. The
+  // last group begins among those that are done, where that fills it.
   void strip(const A* image, int64_t d0, int64_t h0, int64_t ow0, int64_t ow1, int64_t c0,
              int64_t c1, int64_t first) const {
+    const Window window = find(image, d0, h0, c0);
+    T* const out = tile + (first - ow0) * kLd;
+    fetch(window, ow0, ow1, c1 - c0);
     for (int64_t ow = ow0; ow < ow1;) {
-      T* out = tile + (first + ow - ow0) * kLd;
       const int64_t left = ow1 - ow;
-      if (left >= kCols) {
-        group<kCols>(image, d0, h0, ow, c0, c1, out);
+      if (left > kCols / 2 && ow1 - ow0 >= kCols) {
+        ow = min64(ow, ow1 - kCols);
+        group<kCols>(window, ow, c1 - c0, out + ow * kLd);
         ow += kCols;
-      } else if (left >= 4) {
-        group<4>(image, d0, h0, ow, c0, c1, out);
+      } else if (left > 1 && ow1 - ow0 >= 4) {
+        ow = min64(ow, ow1 - 4);
+        group<4>(window, ow, c1 - c0, out + ow * kLd);
         ow += 4;
       } else {
-        group<1>(image, d0, h0, ow, c0, c1, out);
+        group<1>(window, ow, c1 - c0, out + ow * kLd);
         ow += 1;
       }
     }

@@ -104,13 +104,14 @@ struct PlanesRun {
   T* widened;  // weights of a bundle
   T* turned;
   const Epi& epi;
+  bool bordered;  // lines are zeros where all rows have them: rows are whole
 
   // `count` columns of a row from column `first` on, of which those outside the data are zeros.
   void line(const A* row, int64_t first, int64_t count, T* out) const {
     const int64_t left = min64(max64(-first, 0), count);
     const int64_t right = max64(left, min64(count, p.wd - first));
     // Whole vectors of zeros at both ends, which what lies inside then overwrites in part.
-    for (int64_t phase = 0; phase < Cfg::SW; ++phase) {
+    for (int64_t phase = 0; phase < Cfg::SW && !bordered; ++phase) {
       T* const at = out + phase * S::kPhase;
       for (int64_t i = 0; i * Cfg::SW < left; i += kL) Vec::store(at + i, Vec::zero());
       for (int64_t i = right / Cfg::SW / kL * kL; i < S::kPhase; i += kL) {
@@ -132,18 +133,35 @@ struct PlanesRun {
         for (; i < right; i += 2 * kL) {
           const int64_t from = min64(i, right - 2 * kL);  // the last ones overlap those before
           const A* const in = row + first + from;
-          const V a = load_widened<T>(in), b = load_widened<T>(in + kL);
-          constexpr auto lanes = std::make_integer_sequence<int, int(kL)>{};
-          T* const even = out + from % 2 * S::kPhase + from / 2;
-          T* const odd = out + (from + 1) % 2 * S::kPhase + (from + 1) / 2;
-          Vec::store(even, every_second<0>(a, b, lanes));
-          Vec::store(odd, every_second<1>(a, b, lanes));
+          part(load_widened<T>(in), load_widened<T>(in + kL), from, out);
         }
+        return;
+      }
+    }
+    if constexpr (Cfg::SW <= 2 && kTakesFirst<T>) {
+      // Rows of fewer: zeros behind them are those that lie there, where there is room.
+      const int64_t there = right - left;
+      if (p.sw == 1 && there > 0 && left / Cfg::SW + kL < S::kPhase) {
+        const A* const in = row + first + left;
+        const V a = load_first<T>(in, min64(there, kL));
+        if constexpr (Cfg::SW == 1) {
+          Vec::store(out + left, a);
+        } else {
+          part(a, there > kL ? load_first<T>(in + kL, there - kL) : Vec::zero(), left, out);
+        }
+        return;
       }
     }
     for (; i < right; ++i) out[i % Cfg::SW * S::kPhase + i / Cfg::SW] = at(row, first + i);
   }
   AOT_INLINE T at(const A* row, int64_t column) const { return as<T>(row[column * p.sw]); }
+
+  // Two vectors of a row from column `from` on to its even and its odd columns.
+  static AOT_INLINE void part(const V& a, const V& b, int64_t from, T* out) {
+    constexpr auto kAll = std::make_integer_sequence<int, int(kL)>{};
+    Vec::store(out + from % 2 * S::kPhase + from / 2, every_second<0>(a, b, kAll));
+    Vec::store(out + (from + 1) % 2 * S::kPhase + (from + 1) / 2, every_second<1>(a, b, kAll));
+  }
 
   // The same of `channels` contiguous ones, to lines kChannel apart.
   void turned_line(const A* row, int64_t first, int64_t count, int64_t channels, T* out) const {
@@ -361,7 +379,9 @@ void planes(const PlanesArgs<Cfg>& p, int64_t begin, int64_t end, void* scratch,
   T* const at = static_cast<T*>(scratch);
   using S = typename R::S;
   T* const weights = at + S::kTile + S::kLines;
-  const R run{p, at, at + S::kTile, weights, weights + S::kWeights, epi};
+  const bool bordered = !Cfg::LAST && p.ow <= Cfg::COLS;
+  const R run{p, at, at + S::kTile, weights, weights + S::kWeights, epi, bordered};
+  if (bordered && begin < end) zero_row(run.lines, S::kLines);
   const int64_t steps = ceil_div(p.oh, Cfg::ROWS), bundles = ceil_div(Cfg::G, Cfg::BUNDLE);
   int64_t group = -1;
   const T* w = nullptr;

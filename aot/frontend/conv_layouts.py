@@ -1,0 +1,58 @@
+"""Where results of convolutions lie: as eager's do, whose library torch.export switches off."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+from unittest.mock import patch
+
+import torch
+from torch._subclasses import fake_tensor
+
+_fake: Any = fake_tensor
+"""A module of torch, for names of it that have no types."""
+
+_VOLUMES = 5
+"""Dimensions of the operands of a convolution in three: the others are told as eager has them."""
+
+
+def _backend(
+    own: Callable[..., Any], enabled: bool, x: Any, weight: Any, *args: Any, **kwargs: Any
+) -> Any:
+    """torch's choice of what convolves, with oneDNN where it is `enabled` outside of an export.
+
+    It asks how large the operands are: open sizes would be fixed by that.
+    """
+    sizes = (*x.shape, *weight.shape)
+    if weight.dim() != _VOLUMES or not all(isinstance(n, int) for n in sizes):
+        return own(x, weight, *args, **kwargs)
+    with torch.backends.mkldnn.flags(enabled=enabled):
+        return own(x, weight, *args, **kwargs)
+
+
+def _key(own: Callable[..., Any], mode: Any, state: Any, func: Any, args: Any, kwargs: Any) -> Any:
+    """torch's key of what a call's result is remembered by; none for what is told otherwise here.
+
+    Another export of the same process must not be told of it, nor tell.
+    """
+    if func is torch.ops.aten.convolution.default and args[1].dim() == _VOLUMES:
+        raise _fake._BypassDispatchCache("convolution")
+    return own(mode, state, func, args, kwargs)
+
+
+@contextmanager
+def eager_convolutions() -> Iterator[None]:
+    """Inside of it, torch says of a convolution in three dimensions where eager puts its results.
+
+    torch.export switches oneDNN off, so that operators are not taken apart for it, and says that
+    the results have their channels first; oneDNN puts them last where those of an operand are.
+    """
+    chosen = partial(_backend, torch._C._select_conv_backend, torch._C._get_mkldnn_enabled())
+    own = _fake.FakeTensorMode._cache_key
+    with (
+        patch.object(torch._C, "_select_conv_backend", chosen),
+        patch.object(_fake.FakeTensorMode, "_cache_key", lambda *args: _key(own, *args)),
+    ):
+        yield

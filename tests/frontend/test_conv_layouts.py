@@ -1,0 +1,56 @@
+"""Results of convolutions lie where eager's do, which torch.export does not know."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import aot_runtime
+import pytest
+import torch
+from torch import nn
+
+from aot import package
+from tests.levels import target_of
+
+LAST = torch.channels_last_3d
+
+
+def strides_of(module: nn.Module, x: torch.Tensor, tmp_path: Path) -> tuple[int, ...]:
+    package(module, (x,), path=tmp_path / "c.pkg", targets=[target_of()], golden=False)
+    found = aot_runtime.load(tmp_path / "c.pkg")(x)
+    expected = module(x)
+    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
+    assert found.stride() == expected.stride()
+    return found.stride()
+
+
+@pytest.mark.parametrize("groups", [1, 8])
+def test_volumes_with_channels_last(groups: int, tmp_path: Path) -> None:
+    module = nn.Conv3d(8, 8, 3, padding=1, groups=groups).eval()
+    x = torch.randn(2, 8, 5, 6, 7)
+    torch.export.export(module, (x.to(memory_format=LAST),))  # what torch remembers is not asked
+    with torch.no_grad():
+        assert strides_of(module, x.to(memory_format=LAST), tmp_path)[1] == 1
+        assert strides_of(module, x, tmp_path)[1] == 5 * 6 * 7
+
+
+def test_torch_is_left_as_it_was(tmp_path: Path) -> None:
+    """An export of the user's own says what it said."""
+    module, x = nn.Conv3d(8, 8, 3).eval(), torch.randn(2, 8, 5, 6, 7).to(memory_format=LAST)
+    before = torch.export.export(module, (x,)).graph
+    with torch.no_grad():
+        strides_of(module, x, tmp_path)
+    after = torch.export.export(module, (x,)).graph
+    said = [list(g.nodes)[-2].meta["val"].stride() for g in (before, after)]
+    assert said[0] == said[1]
+
+
+def test_open_sizes_stay_open(tmp_path: Path) -> None:
+    module, x = nn.Conv3d(8, 8, 3).eval(), torch.randn(2, 8, 5, 6, 7).to(memory_format=LAST)
+    sizes = {"input": {0: torch.export.Dim("n", max=64), 4: torch.export.Dim("w", min=4, max=99)}}
+    path = tmp_path / "c.pkg"
+    package(module, (x,), path=path, targets=[target_of()], dynamic_shapes=sizes, golden=False)
+    other = torch.randn(1, 8, 5, 6, 30)
+    with torch.no_grad():
+        expected = module(other)
+    torch.testing.assert_close(aot_runtime.load(path)(other), expected, rtol=1e-4, atol=1e-5)
