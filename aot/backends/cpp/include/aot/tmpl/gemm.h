@@ -488,7 +488,7 @@ AOT_INLINE void all_chunks(const BlockArgs<T, Source>& a, const Prepare& prepare
 }
 
 template <class Op, int64_t KB, Heights kHeights, class T, class Source>
-__attribute__((noinline)) void shared_chunks(const BlockArgs<T, Source>& a) {
+AOT_SHARED void shared_chunks(const BlockArgs<T, Source>& a) {
   all_chunks<Op, KB, kHeights>(a, RowsInPlace());
 }
 

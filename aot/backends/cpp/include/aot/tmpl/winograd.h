@@ -218,9 +218,8 @@ struct WinogradTiles {
   }
 
   // B' d B of each tile of `ic` channels; a matrix has `size` elements.
-  static __attribute__((noinline)) void inputs(const WinogradImages<T>& from,
-                                               const WinogradBlock& b, int64_t ic, int64_t size,
-                                               T* out) {
+  static AOT_SHARED void inputs(const WinogradImages<T>& from, const WinogradBlock& b, int64_t ic,
+                                int64_t size, T* out) {
     for (int64_t q = b.q0; q < b.q1; ++q) {
       const T* image = from.x + q / from.down * from.sn;
       const int64_t h = q % from.down * (TH * SH) - from.ph;
@@ -255,8 +254,8 @@ struct WinogradTiles {
 
   // A' m A of a row of tiles, of which a matrix has `size` elements and rows `ld`; false where a
   // result is no finite number.
-  static __attribute__((noinline)) bool outputs(const T* m, int64_t columns, int64_t panels,
-                                                int64_t ld, int64_t size, T* out) {
+  static AOT_SHARED bool outputs(const T* m, int64_t columns, int64_t panels, int64_t ld,
+                                 int64_t size, T* out) {
     V spoilt = L::zero();
     for (int64_t c = 0; c < columns; ++c, m += ld) {
       for (int64_t n = 0; n < panels * kPanel; n += L::kLanes) {
@@ -291,10 +290,11 @@ struct WinogradTiles {
   }
 
   // Row q of tiles as sums of products, by panels of `ic` rows each.
-  static __attribute__((noinline, cold)) void by_products(const WinogradImages<T>& from,
-                                                          const WinogradBlock& b, int64_t q,
-                                                          int64_t ic, const T* panel, int64_t plane,
-                                                          int64_t panels, T* out, int64_t ld) {
+  static AOT_SHARED __attribute__((cold)) void by_products(const WinogradImages<T>& from,
+                                                           const WinogradBlock& b, int64_t q,
+                                                           int64_t ic, const T* panel,
+                                                           int64_t plane, int64_t panels, T* out,
+                                                           int64_t ld) {
     const T* image = from.x + q / from.down * from.sn;
     const int64_t columns = TW * b.columns();
     for (int64_t i = 0; i < TH; ++i) {
