@@ -260,10 +260,14 @@ def make_units(
 def _shared(kind: str) -> str:
     """The unit that defines a type's micro-kernels of all heights: the same for all models."""
     operation = f"MultiplyAdd<{kind}>"
-    return (
-        f'{_HEAD}#include "aot/tmpl/gemm.h"\n\nnamespace aot::tmpl {{\ntemplate <>\n'
-        f"const AllTables<{kind}> SharedTables<{operation}>::all = all_tables<{operation}>();\n}}\n"
-    )
+    tables = {
+        f"MicroTable<{kind}> SharedTables<{operation}>::whole": (
+            f"kMicroTable<{operation}, kAllHeights>"
+        ),
+        f"HalfTable<{kind}> SharedTables<{operation}>::half": f"all_halves<{operation}>()",
+    }
+    defined = "\n".join(f"template <>\nconst {at} = {value};" for at, value in tables.items())
+    return f'{_HEAD}#include "aot/tmpl/gemm.h"\n\nnamespace aot::tmpl {{\n{defined}\n}}\n'
 
 
 def _symbol(function: KernelSource) -> str:

@@ -8,6 +8,7 @@ from aot.backends.cpp.context import KernelContext
 from aot.backends.cpp.kernel import NAME, EmittedKernel, make_context, open_template
 from aot.backends.cpp.operands import (
     SHARED_TABLES,
+    fixed,
     pack_weight,
     shared_tables,
     strided,
@@ -105,6 +106,11 @@ class _Recurrence:
             elements += units * _padded(call.size)
         return product((elements, integer(self.dtype.itemsize)))
 
+    @property
+    def tables(self) -> tuple[str, ...]:
+        """Whose micro-kernels it shares: none, if its batch is a constant."""
+        return shared_tables(self.dtype, heights_known=is_int(self.space.rows.extent))
+
     def text(self, expr: Expr) -> str:
         """A size or offset in C++."""
         return index_text(expr, self.context.names)
@@ -136,7 +142,7 @@ def emit_recurrence(kernel: TemplateKernel, graph: KernelGraph) -> EmittedKernel
         head=_config(t),
         headers=("aot/tmpl/recurrence.h",),
         grain=1,
-        tables=shared_tables(t.dtype, heights_known=False),
+        tables=t.tables,
     )
 
 
@@ -182,8 +188,10 @@ def _config(t: _Recurrence) -> str:
         f"  using A = {template_type(t.dtype)};",
         f"  static constexpr aot::tmpl::Cell CELL = aot::tmpl::Cell::{call.cell};",
         f"  static constexpr int64_t ROWS = {t.rows};",
+        f"  static constexpr int64_t BATCH = {fixed(t.space.rows.extent)};",
+        f"  static constexpr int64_t UNITS = {fixed(call.units)};",
         *(f"  static constexpr bool {n} = {str(flag).lower()};" for n, flag in flags.items()),
-        SHARED_TABLES,
+        *[SHARED_TABLES] * len(t.tables),
         "};",
     ]
     return "\n".join(["namespace {", *lines, "}", ""])

@@ -16,7 +16,7 @@ from aot.ir.origin import NO_ORIGIN
 from aot.ir.scalar import binary, cast, unary
 from aot.ir.templates.matmul import Matmul
 from aot.ir.tensors import Dim
-from aot.options import ALL_CPU
+from aot.options import ALL_CPU, BuildOptions, Target, default_cache_dir, environment
 from aot.symbolic import FloorDiv, Modulo, as_expr, dim, var
 from tests.backends.kernel_runner import GraphMaker, Program, axes, nest
 from tests.settings import seeded
@@ -49,18 +49,33 @@ def matmul(maker, a, b, out, nests=(), local=True):
     )
 
 
-@pytest.mark.parametrize(("rows", "tables"), [(dim("s0"), ("float",)), (8, ())], ids=str)
-def test_only_unknown_numbers_of_rows_want_the_tables_that_kernels_share(rows, tables):
+def product(rows, columns):
+    """A product of so many rows, of depth 16."""
     maker = GraphMaker((Dim("s0", 0, 300, 8, (0, 0, 1, 0)),))
     maker.buffer("x", FLOAT32, [rows, 16])
-    maker.buffer("w", FLOAT32, [16, 32])
-    maker.output("o", FLOAT32, [rows, 32])
+    maker.buffer("w", FLOAT32, [16, columns])
+    maker.output("o", FLOAT32, [rows, columns])
     x = view("x", [rows, 16], lambda a, b: (a, b))
-    w = view("w", [16, 32], lambda a, b: (a, b))
-    matmul(maker, x, w, view("o", [rows, 32], lambda a, b: (a, b)), local=False)
-    (function,) = CppBackend().emit(maker.graph(), ALL_CPU).functions
+    w = view("w", [16, columns], lambda a, b: (a, b))
+    matmul(maker, x, w, view("o", [rows, columns], lambda a, b: (a, b)), local=False)
+    return CppBackend().emit(maker.graph(), ALL_CPU)
+
+
+@pytest.mark.parametrize(("rows", "tables"), [(dim("s0"), ("float",)), (8, ())], ids=str)
+def test_only_unknown_numbers_of_rows_want_the_tables_that_kernels_share(rows, tables):
+    (function,) = product(rows, 32).functions
     assert function.tables == tables
     assert ("SHARED = true" in function.text) == bool(tables)
+
+
+def test_a_library_whose_columns_fill_their_panels_has_no_micro_kernels_of_halves(tmp_path):
+    target = Target("cpu", ("x86-64-v2",))
+    options = BuildOptions(jobs=2, cache_dir=default_cache_dir(environment()))
+    filled, half = (
+        len(CppBackend().compile(product(dim("s0"), columns), target, options)[0].data)
+        for columns in (32, 24)
+    )
+    assert filled + 4000 < half
 
 
 @pytest.mark.parametrize("dtype", [FLOAT32, FLOAT64, BFLOAT16, FLOAT16, INT32], ids=str)

@@ -17,6 +17,7 @@ from torch.export import Dim
 
 import aot
 from aot.backends.base import EmittedGraph
+from aot.backends.cpp import toolchain
 from aot.backends.registry import backend_for
 from aot.frontend.capture import capture_module
 from aot.frontend.ingest import ingest
@@ -74,9 +75,15 @@ def package(path: Path, layers: nn.Module, dtype: torch.dtype, *targets: str) ->
 
 
 @torch.no_grad()
-def check(path: Path, layers: nn.Module, dtype: torch.dtype, isa: str | None = None) -> None:
+def check(
+    path: Path,
+    layers: nn.Module,
+    dtype: torch.dtype,
+    isa: str | None = None,
+    sizes: Iterable[tuple[int, int]] = ((1, 1), (7, 40), (60, 2)),
+) -> None:
     model, wide = aot_runtime.load(path, isa=isa), deepcopy(layers).double()
-    for steps, rows in ((1, 1), (7, 40), (60, 2)):
+    for steps, rows in sizes:
         x = inputs(steps, rows, dtype)
         eager = flat(layers(x))
 
@@ -150,6 +157,34 @@ def test_weights_that_are_inputs_are_packed_by_each_unit() -> None:
 
     args = (torch.ones(4, 2, 5), torch.ones(1, 2, 3), torch.ones(9, 5), torch.ones(9, 3))
     assert "PACKED = false" in text_of(Given(), *args)
+
+
+def test_a_constant_batch_names_the_heights_that_it_cuts() -> None:
+    functions = emitted(layer_of("gru without bias", 19), torch.ones(4, 3, 6)).functions
+    (function,) = (f for f in functions if "RecurrenceConfig" in f.text)
+    assert function.tables == () and "SHARED" not in function.text
+    assert "BATCH = 3" in function.text and "UNITS = 19" in function.text
+
+
+@pytest.mark.parametrize("rows", (1, 18))
+@pytest.mark.filterwarnings("ignore:LSTM with projections")
+def test_constant_sizes(rows: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    named = (*toolchain.COMMON_FLAGS, "-DAOT_TMPL_ONLY_NAMED_HEIGHTS")
+    monkeypatch.setattr(toolchain, "COMMON_FLAGS", named)  # another height ends the process
+    path = tmp_path / "m.pkg"
+    layers = nn.ModuleList([layer_of("lstm projected", 19), nn.LSTM(6, 144).eval()])
+
+    class Both(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layers = layers
+
+        def forward(self, x: torch.Tensor) -> list[Any]:
+            return [layer(x) for layer in self.layers]
+
+    given = inputs(5, rows, torch.float32)
+    aot.package(Both(), (given,), path=path, golden=False, targets=(f"cpu:{SETTINGS.level}",))
+    check(path, Both(), torch.float32, sizes=((5, rows),))
 
 
 def test_what_follows_is_part_of_the_kernel() -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ctypes
+import re
+import subprocess
 from dataclasses import replace
 from math import prod
 
@@ -170,6 +172,16 @@ def operands(name: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     x = rng.standard_normal((n, shape.ic, *size)).astype(np.float32)
     w = rng.standard_normal((shape.oc, shape.ic, 3, 3)).astype(np.float32)
     return x, w, rng.standard_normal(shape.oc).astype(np.float32)
+
+
+def test_convolutions_of_other_channels_share_what_is_done_to_tiles() -> None:
+    alike = ("odd_tall", "images", "wide", "errs")
+    assert {CASES[name][2] for name in alike} == {(4, 2)}
+    source = "".join((text(alike[0]), *(text(name).removeprefix(HEADER) for name in alike[1:])))
+    path = str(build(source, levels()[0])._name)
+    names = subprocess.run(["nm", "-C", path], capture_output=True, text=True, check=True).stdout
+    for shared in ("inputs", "outputs", "by_products"):
+        assert len(re.findall(rf"WinogradTiles<[^>]*>::{shared}\(", names)) == 1
 
 
 @pytest.mark.parametrize("pieces", [1, 3])

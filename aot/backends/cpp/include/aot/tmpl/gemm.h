@@ -204,17 +204,15 @@ inline constexpr auto kHalfTable = make_half_table<Op, kHeights>(
 
 // The tables of all heights, which take a compiler longer than the rest of a product. Calls whose
 // configuration says SHARED share those of a unit of their library that defines them, as
-//   template <> const AllTables<float> SharedTables<MultiplyAdd<float>>::all =
-//       all_tables<MultiplyAdd<float>>();
-template <class T>
-struct AllTables {
-  MicroTable<T> whole;
-  HalfTable<T> half;
-};
-
+//   template <> const MicroTable<float> SharedTables<MultiplyAdd<float>>::whole =
+//       kMicroTable<MultiplyAdd<float>, kAllHeights>;
+//   template <> const HalfTable<float> SharedTables<MultiplyAdd<float>>::half =
+//       all_halves<MultiplyAdd<float>>();
+// Each has a section of its own: the linker leaves out what no call of the library reads.
 template <class Op>
 struct __attribute__((visibility("hidden"))) SharedTables {
-  static const AllTables<typename Op::Type> all;
+  static const MicroTable<typename Op::Type> whole;
+  static const HalfTable<typename Op::Type> half;
 };
 
 template <class Op>
@@ -223,10 +221,9 @@ template <class T>
 inline constexpr bool kSharable<MultiplyAdd<T>> = true;
 
 template <class Op, class T = typename Op::Type>
-constexpr AllTables<T> all_tables() {
-  AllTables<T> tables{kMicroTable<Op, kAllHeights>, {}};
-  if constexpr (kHalvesPanels<T>) tables.half = kHalfTable<Op, kAllHeights>;
-  return tables;
+constexpr HalfTable<T> all_halves() {
+  if constexpr (kHalvesPanels<T>) return kHalfTable<Op, kAllHeights>;
+  return {};
 }
 
 template <class Cfg>
@@ -274,9 +271,10 @@ AOT_INLINE void micro(int rows, int panels, const MicroArgs<T>& m, bool half = f
   }
   if constexpr ((kHeights & kInSharedTables) != 0 && kNamed == kPossible && kSharable<Op>) {
     constexpr bool kHalves = (kHeights & kHalfLast) != 0 && kHalvesPanels<T>;
-    const AllTables<T>& all = SharedTables<Op>::all;
-    const MicroFn<T> shared = all.whole.fn[rows - 1][panels - 1];
-    return (kHalves && half ? all.half.fn[rows - 1] : shared)(m);
+    if constexpr (kHalves) {
+      if (half) return SharedTables<Op>::half.fn[rows - 1](m);
+    }
+    return SharedTables<Op>::whole.fn[rows - 1][panels - 1](m);
   }
   if constexpr ((kHeights & kHalfLast) != 0 && kHalvesPanels<T>) {
     const MicroFn<T> fn = half ? kHalfTable<Op, kNamed>.fn[rows - 1] : nullptr;
@@ -446,11 +444,15 @@ struct RowsInPlace {
   AOT_INLINE void operator()(MicroArgs<T>&) const {}
 };
 
+// What one tap of k's (-1: not a constant) has for KB: no end, where it is a chunk in any case. So
+// products of other depths have the same loops.
+constexpr int64_t chunk_of(int64_t k, int64_t kb) { return k >= 0 && k <= kb ? INT64_MAX : kb; }
+
 // All of K for the block, in chunks of at most KB; the sums of every element run over k in order,
 // so the result does not depend on how work was divided. Before each chunk, prepare(m) may replace
 // m.rows by copies of k's [m.k0, m.k0 + m.kc) of the same rows, and then sets m.k0 to 0.
 template <class Op, int64_t KB, Heights kHeights, class T, class Source, class Prepare>
-AOT_INLINE void block_by_panels(const BlockArgs<T, Source>& a, const Prepare& prepare) {
+AOT_INLINE void all_chunks(const BlockArgs<T, Source>& a, const Prepare& prepare) {
   MicroArgs<T> m{a.rows, a.tap_stride, a.taps, 0,       a.kc, nullptr, 0,
                  kPanel, a.c,          a.ldc,  nullptr, 0,    false};
   m.zeros = a.zeros;
@@ -482,6 +484,23 @@ AOT_INLINE void block_by_panels(const BlockArgs<T, Source>& a, const Prepare& pr
     prepare(m);
     chunk_by_panels<Op, kHeights>(a, m, t * a.kc);
     m.accumulate = true;
+  }
+}
+
+template <class Op, int64_t KB, Heights kHeights, class T, class Source>
+AOT_SHARED void shared_chunks(const BlockArgs<T, Source>& a) {
+  all_chunks<Op, KB, kHeights>(a, RowsInPlace());
+}
+
+// The same. Calls that share micro-kernels know few sizes, and share the loops around these too.
+template <class Op, int64_t KB, Heights kHeights, class T, class Source, class Prepare>
+AOT_INLINE void block_by_panels(const BlockArgs<T, Source>& a, const Prepare& prepare) {
+  constexpr bool kShared = (kHeights & kInSharedTables) != 0 && kSharable<Op>;
+  if constexpr (kShared && std::is_same_v<Prepare, RowsInPlace>) {
+    constexpr Heights kRead = kAllHeights | kInSharedTables | kHalfLast;
+    shared_chunks<Op, KB, kHalvesVectors<T> ? kHeights : kHeights & kRead>(a);
+  } else {
+    all_chunks<Op, KB, kHeights>(a, prepare);
   }
 }
 

@@ -564,7 +564,7 @@ struct MatmulRun {
       const auto finish = [&](int64_t j, int64_t count) { done(0, a.mrows, j, count); };
       chunk_by_panels<MultiplyAdd<T>, kHeights>(a, m, 0, finish);
     } else {
-      block_by_panels<MultiplyAdd<T>, Cfg::KB, kHeights>(a, prepare);
+      block_by_panels<MultiplyAdd<T>, chunk_of(Cfg::K, Cfg::KB), kHeights>(a, prepare);
       done(0, a.mrows, 0, a.panels);
     }
   }

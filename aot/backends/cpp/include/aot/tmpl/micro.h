@@ -260,6 +260,8 @@ AOT_INLINE void micro_body(const MicroArgs<T>& m, int part, const T*& prefetch) 
         ++t;
       }
     }
+    T* const corner = m.c + first;  // what is stored may be `m`, for all that compilers know
+    const int64_t ldc = m.ldc;
     AOT_UNROLL for (int i = 0; i < MR; ++i) {
       if constexpr (kTwos) low[i] = Half::add_pairs(acc[i][0]);
       if constexpr (HALF) {
@@ -268,7 +270,7 @@ AOT_INLINE void micro_body(const MicroArgs<T>& m, int part, const T*& prefetch) 
       }
       AOT_UNROLL for (int j = 0; j < kVecs; ++j) {
         const int64_t column = (j / kPer) * kPanel + (j % kPer) * S::kLanes;
-        T* const c = m.c + first + i * m.ldc + column;
+        T* const c = corner + i * ldc + column;
         if constexpr (kChains == 2) acc[i][j] += other[i][j];
         S::store(c, add ? S::load(c) + acc[i][j] : acc[i][j]);
       }

@@ -185,11 +185,11 @@ struct PieceProduct {
       for (int64_t i0 = 0; i0 < mrows; i0 += strip) {
         const int64_t place = i0 / strip % 2 * P::kStrip, count = min64(strip, mrows - i0);
         float* const to = c + (kAtOnce ? 0 : i0 * ldc);
-        Cutter next = begin(i0 + strip);
+        const Cutter next = begin(i0 + strip);
         configure(min64(count, height), max64(0, count - height));
         multiply(place, count, height, panels, k0, depth, from, i0 / strip, ceil_div(mrows, strip),
-                 to, next);
-        next.finish();
+                 to, next)
+            .finish();
         if (k0 + depth == kK) {
           mend(place, count, from, panels, to, odd_row + (kAtOnce ? place : i0));
           part(i0, i0 + count, to);
@@ -313,7 +313,7 @@ struct PieceProduct {
     AOT_INLINE void some(int64_t steps) {
       for (; steps > 0 && i < count; --steps) step();
     }
-    void finish() {
+    __attribute__((noinline)) void finish() {
       while (i < count) step();
     }
   };
@@ -425,11 +425,12 @@ struct PieceProduct {
     }
   }
 
-  // A strip by all panels. Meanwhile the rows behind it are fetched, where all of K is multiplied
-  // at once, or this strip's share of B's next chunk.
-  AOT_INLINE void multiply(int64_t place, int64_t count, int64_t height, int64_t panels, int64_t k0,
-                           int64_t depth, const PiecePanels<B>& from, int64_t strip, int64_t strips,
-                           float* to, Cutter& cutter) const {
+  // A strip by all panels; gives what it leaves of the cutter. Kernels of equal depths share it: it
+  // is most of a product's code. Meanwhile the rows behind it are fetched, where all of K is
+  // multiplied at once, or this strip's share of B's next chunk.
+  AOT_SHARED Cutter multiply(int64_t place, int64_t count, int64_t height, int64_t panels,
+                             int64_t k0, int64_t depth, const PiecePanels<B>& from, int64_t strip,
+                             int64_t strips, float* to, Cutter cutter) const {
     const int64_t steps = P::steps(depth);
     const char* const pieces = a + place / P::kStrip * 2 * kSteps * P::kSet;
     const int64_t cuts = ceil_div(P::kStrip, ceil_div(panels, 2));
@@ -464,6 +465,7 @@ struct PieceProduct {
       }
       ahead += lines * 64 * steps;
     }
+    return cutter;
   }
 
   // Multiplies by vectors what is out of the range.

@@ -42,6 +42,7 @@ struct RecurrenceConfig {
   using A = float;  // of all elements
   static constexpr Cell CELL = Cell::lstm;
   static constexpr int64_t ROWS = 8;
+  static constexpr int64_t BATCH = -1, UNITS = -1;  // -1: sizes that the arguments tell
   static constexpr bool BACKWARDS = false;
   static constexpr bool ENDS = false;
   static constexpr bool PACKED = false;  // weight is packed: pack_matmul_weight
@@ -49,6 +50,16 @@ struct RecurrenceConfig {
   static constexpr bool BIAS = false;
   static constexpr bool SHARED = false;  // micro-kernels are those of SharedTables
 };
+
+// The heights of strips where a batch is cut into units of so many rows each.
+template <class T>
+constexpr Heights heights_of_batch(int64_t batch, int64_t rows) {
+  if (batch < 0) return kAllHeights;
+  Heights found = 0;
+  if (batch >= rows) found |= Strips<T>(rows).heights();
+  if (batch % rows > 0) found |= Strips<T>(batch % rows).heights();
+  return found;
+}
 
 template <class T>
 struct RecurrentMatrix {
@@ -79,6 +90,9 @@ struct Recurrence {
   static constexpr int64_t kGates = gates_of(Cfg::CELL);
   static constexpr int kLanes = 2 * native_lanes<T>();
   static constexpr int64_t kLine = 64 / sizeof(T);
+  // Whether units end within a vector; shares of them begin with one.
+  static constexpr bool kPart = Cfg::UNITS < 0 || Cfg::UNITS % kLanes != 0;
+  static_assert(kShareUnits % kLanes == 0);
 
   const RecurrenceArgs<Cfg>& p;
   int64_t gates_ld, ld;  // elements between the rows of gates, and of all else
@@ -86,14 +100,16 @@ struct Recurrence {
   const T* weight;
   const T* projection;
 
+  AOT_INLINE int64_t all() const { return Cfg::UNITS >= 0 ? Cfg::UNITS : p.units; }
+
   AOT_INLINE Recurrence(const RecurrenceArgs<Cfg>& args, T* room)
-      : p(args), gates_ld(round_up(kGates * args.units, kPanel)), ld(round_up(args.units, kPanel)) {
+      : p(args), gates_ld(round_up(kGates * all(), kPanel)), ld(round_up(all(), kPanel)) {
     gates = take(room, Cfg::ROWS * gates_ld);
     seen = take(room, Cfg::ROWS * ld);
     state = take(room, Cfg::ROWS * ld);
     made = take(room, Cfg::ROWS * ld);
-    weight = matrix(args.weight, p.size, kGates * p.units, Cfg::PACKED, room);
-    projection = Cfg::PROJECTED ? matrix(args.projection, p.units, p.size, false, room) : nullptr;
+    weight = matrix(args.weight, p.size, kGates * all(), Cfg::PACKED, room);
+    projection = Cfg::PROJECTED ? matrix(args.projection, all(), p.size, false, room) : nullptr;
   }
 
   static AOT_INLINE T* take(T*& room, int64_t elements) {
@@ -111,13 +127,15 @@ struct Recurrence {
   }
 
   // c = rows of a (k wide) times a packed matrix of n columns; whole panels are written.
-  AOT_INLINE void times(const T* a, const T* b, int64_t k, int64_t n, int64_t rows, T* c,
-                        int64_t c_ld) const {
+  __attribute__((noinline)) void times(const T* a, const T* b, int64_t k, int64_t n, int64_t rows,
+                                       T* c, int64_t c_ld) const {
+    if constexpr (Cfg::BATCH > 0 && Cfg::BATCH <= Cfg::ROWS) rows = Cfg::BATCH;
     const T* at[Cfg::ROWS];
     for (int64_t i = 0; i < Cfg::ROWS; ++i) at[i] = a + min64(i, rows - 1) * ld;
     const BlockArgs<T, PackedB<T>> block{at, 0,   rows, 1, k, {b, k * kPanel}, ceil_div(n, kPanel),
                                          c,  c_ld};
-    block_by_panels<MultiplyAdd<T>, 256, kAllHeights | kSharing<Cfg>>(block, RowsInPlace{});
+    constexpr Heights kHeights = heights_of_batch<T>(Cfg::BATCH, Cfg::ROWS) | kSharing<Cfg>;
+    block_by_panels<MultiplyAdd<T>, 256, kHeights>(block, RowsInPlace{});
   }
 
   template <bool WHOLE>
@@ -142,13 +160,20 @@ struct Recurrence {
     T* after;
   };
 
-  // Units [u, u + n) of a row, n = kLanes where WHOLE; `x` is the row's input part.
+  // Units [from, to) of a row, of which `x` is the input part.
+  __attribute__((noinline)) void units(const T* x, const Row& row, int64_t from, int64_t to) const {
+    int64_t u = from;
+    for (; u + kLanes <= to; u += kLanes) lanes<true>(x, row, u, kLanes);
+    if (kPart && u < to) lanes<false>(x, row, u, to - u);
+  }
+
+  // Units [u, u + n), n = kLanes where WHOLE.
   template <bool WHOLE>
-  AOT_INLINE void units(const T* x, const Row& row, int64_t u, int64_t n) const {
+  AOT_INLINE void lanes(const T* x, const Row& row, int64_t u, int64_t n) const {
     using V = Vec<T, kLanes>;
     const T* const own = row.own;
-    const auto part = [&](int64_t g) { return read<WHOLE>(own + g * p.units + u, n); };
-    const auto given = [&](int64_t g) { return read<WHOLE>(x + g * p.units + u, n); };
+    const auto part = [&](int64_t g) { return read<WHOLE>(own + g * all() + u, n); };
+    const auto given = [&](int64_t g) { return read<WHOLE>(x + g * all() + u, n); };
     T* const old = row.state + u;
     T* const out = row.after + u;
     if constexpr (Cfg::CELL == Cell::lstm) {
@@ -173,7 +198,7 @@ struct Recurrence {
     zero_row(seen, 3 * Cfg::ROWS * ld);
     for (int64_t i = 0; i < rows; ++i) {
       copy(p.hidden, m0 + i, p.size, seen + i * ld);
-      if constexpr (Cfg::CELL == Cell::lstm) copy(p.state, m0 + i, p.units, state + i * ld);
+      if constexpr (Cfg::CELL == Cell::lstm) copy(p.state, m0 + i, all(), state + i * ld);
     }
   }
   static AOT_INLINE void copy(const RecurrentMatrix<T>& m, int64_t row, int64_t n, T* out) {
@@ -181,19 +206,17 @@ struct Recurrence {
   }
 
   AOT_INLINE void step(int64_t t, int64_t m0, int64_t rows) const {
-    times(seen, weight, p.size, kGates * p.units, rows, gates, gates_ld);
+    times(seen, weight, p.size, kGates * all(), rows, gates, gates_ld);
     const int64_t after = Cfg::BACKWARDS ? -p.x_step : p.x_step;
     for (int64_t m = 0; m < rows; ++m) {
       const T* const x = p.x + t * p.x_step + (m0 + m) * p.x_row;
       // The next step's product hides the way of its input part from memory.
-      for (int64_t j = 0; j < kGates * p.units; j += kLine) __builtin_prefetch(x + after + j, 0, 2);
+      for (int64_t j = 0; j < kGates * all(); j += kLine) __builtin_prefetch(x + after + j, 0, 2);
       const Row row{gates + m * gates_ld, state + m * ld, seen + m * ld,
                     (Cfg::PROJECTED ? made : seen) + m * ld};
-      int64_t u = 0;
-      for (; u + kLanes <= p.units; u += kLanes) units<true>(x, row, u, kLanes);
-      if (u < p.units) units<false>(x, row, u, p.units - u);
+      units(x, row, 0, all());
     }
-    if constexpr (Cfg::PROJECTED) times(made, projection, p.units, p.size, rows, seen, ld);
+    if constexpr (Cfg::PROJECTED) times(made, projection, all(), p.size, rows, seen, ld);
   }
 };
 
@@ -252,14 +275,15 @@ struct SharedSteps {
 
   // Takes what is free of [from, to), and does neighbours of the same rows at once.
   template <class Epi>
-  AOT_INLINE void work(int64_t from, int64_t to, int64_t turn, const Epi& epi) const {
+  __attribute__((noinline)) void work(int64_t from, int64_t to, int64_t turn,
+                                      const Epi& epi) const {
     while (from < to) {
       const int64_t row = from / across, most = min64(to, (row + 1) * across);
       int64_t end = from;
       while (end < most && take(end, turn)) ++end;
       if (end > from) {
         const int64_t n0 = (from - row * across) * kShareUnits;
-        const int64_t n1 = min64((end - row * across) * kShareUnits, p.units);
+        const int64_t n1 = min64((end - row * across) * kShareUnits, own.all());
         turn_of(turn, row * Cfg::ROWS, min64((row + 1) * Cfg::ROWS, p.batch), n0, n1, epi);
         for (int64_t s = from; s < end; ++s) {
           __atomic_store_n(mark(s), 2 * turn + 2, __ATOMIC_RELEASE);
@@ -338,7 +362,7 @@ struct SharedSteps {
     const T* const before = seen[(k - 1) & 1];
     T* const after = seen[k & 1];
     for (int64_t g = 0; g < Own::kGates; ++g) {
-      const int64_t column = g * p.units + n0;
+      const int64_t column = g * own.all() + n0;
       own.times(before + m0 * ld, own.weight + column * p.size, p.size, n1 - n0, m1 - m0,
                 own.gates + column, own.gates_ld);
     }
@@ -347,16 +371,12 @@ struct SharedSteps {
       const T* const x = p.x + t * p.x_step + m * p.x_row;
       for (int64_t g = 0; g < Own::kGates; ++g) {
         for (int64_t j = n0; j < n1; j += Own::kLine) {
-          __builtin_prefetch(x + next + g * p.units + j, 0, 2);
+          __builtin_prefetch(x + next + g * own.all() + j, 0, 2);
         }
       }
       const typename Own::Row row{own.gates + (m - m0) * own.gates_ld, state + m * ld,
                                   before + m * ld, after + m * ld};
-      int64_t u = n0;
-      for (; u + Own::kLanes <= n1; u += Own::kLanes) {
-        own.template units<true>(x, row, u, Own::kLanes);
-      }
-      if (u < n1) own.template units<false>(x, row, u, n1 - u);
+      own.units(x, row, n0, n1);
     }
     epi(t, m0, m1, n0, n1, after + m0 * ld + n0, ld);
   }

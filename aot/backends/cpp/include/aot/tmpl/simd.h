@@ -16,6 +16,12 @@
 #if !defined(AOT_INLINE)
 #define AOT_INLINE inline __attribute__((always_inline))
 #endif
+// Of such a function a library has one copy, whichever kernels call it: units do not change it.
+#if defined(__clang__)
+#define AOT_SHARED __attribute__((noinline))
+#else
+#define AOT_SHARED __attribute__((noinline, noclone))
+#endif
 // Register arrays live in registers only when every loop over them is unrolled completely.
 #if defined(__clang__)
 #define AOT_UNROLL _Pragma("clang loop unroll(full)")

@@ -177,6 +177,151 @@ struct WinogradLine<4, 2, L> {
   }
 };
 
+// Tiles [q0, q1) down, counted through all images, and [c0, c1) across.
+struct WinogradBlock {
+  int64_t q0, q1, c0, c1;
+  AOT_INLINE int64_t columns() const { return c1 - c0; }
+};
+
+// Where a convolution reads: images of h by w, of which each has `down` rows of tiles.
+template <class T>
+struct WinogradImages {
+  const T* x;
+  int64_t sn, sh, sw, h, w, ph, pw, down;
+  const T* zeros;
+  AOT_INLINE bool has_row(int64_t row) const { return uint64_t(row) < uint64_t(h); }
+  AOT_INLINE bool has_column(int64_t column) const { return uint64_t(column) < uint64_t(w); }
+  // Channels at a place of an image, zeros outside of it.
+  AOT_INLINE const T* at(const T* image, int64_t row, int64_t column) const {
+    return has_row(row) && has_column(column) ? image + row * sh + column * sw : zeros;
+  }
+};
+
+// What is done to tiles knows neither all of a configuration nor an epilogue: convolutions that
+// differ in what is not named have the same code.
+template <class T, int TH, int TW, int SH, int SW>
+struct WinogradTiles {
+  using L = Simd<T>;
+  using V = typename L::V;
+  using Down = WinogradLine<TH, SH, L>;
+  using Across = WinogradLine<TW, SW, L>;
+  static constexpr int kH = Down::kUnder, kW = Across::kUnder;
+
+  // Where `at` is, which goes on by so many elements. Compilers would keep all such places in
+  // memory.
+  template <class P>
+  static AOT_INLINE P* step(P*& at, int64_t size) {
+    P* const here = at;
+    at += size;
+    asm("" : "+r"(at));
+    return here;
+  }
+
+  // B' d B of each tile of `ic` channels; a matrix has `size` elements.
+  static AOT_SHARED void inputs(const WinogradImages<T>& from, const WinogradBlock& b, int64_t ic,
+                                int64_t size, T* out) {
+    for (int64_t q = b.q0; q < b.q1; ++q) {
+      const T* image = from.x + q / from.down * from.sn;
+      const int64_t h = q % from.down * (TH * SH) - from.ph;
+      for (int64_t c = b.c0; c < b.c1; ++c, out += ic) {
+        const int64_t w = c * (TW * SW) - from.pw;
+        const T* d[kH][kW];
+        for (int i = 0; i < kH; ++i) {
+          const T* const row = image + (h + i) * from.sh;
+          const bool in = from.has_row(h + i);
+          AOT_UNROLL for (int j = 0; j < kW; ++j) {
+            d[i][j] = in && from.has_column(w + j) ? row + (w + j) * from.sw : from.zeros;
+          }
+        }
+        for (int64_t k = 0; k < ic; k += L::kLanes) {
+          V t[kH][kW];
+          AOT_UNROLL for (int j = 0; j < kW; ++j) {
+            V column[kH], to[kH];
+            AOT_UNROLL for (int i = 0; i < kH; ++i) column[i] = L::load(d[i][j] + k);
+            Down::input(column, to);
+            AOT_UNROLL for (int i = 0; i < kH; ++i) t[i][j] = to[i];
+          }
+          T* at = out + k;
+          AOT_UNROLL for (int i = 0; i < kH; ++i) {
+            V to[kW];
+            Across::input(t[i], to);
+            AOT_UNROLL for (int j = 0; j < kW; ++j) L::store(step(at, size), to[j]);
+          }
+        }
+      }
+    }
+  }
+
+  // A' m A of a row of tiles, of which a matrix has `size` elements and rows `ld`; false where a
+  // result is no finite number.
+  static AOT_SHARED bool outputs(const T* m, int64_t columns, int64_t panels, int64_t ld,
+                                 int64_t size, T* out) {
+    V spoilt = L::zero();
+    for (int64_t c = 0; c < columns; ++c, m += ld) {
+      for (int64_t n = 0; n < panels * kPanel; n += L::kLanes) {
+        V s[TH][kW];
+        AOT_UNROLL for (int j = 0; j < kW; ++j) {
+          V from[kH], to[TH];
+          const T* at = m + j * size + n;
+          AOT_UNROLL for (int i = 0; i < kH; ++i) from[i] = L::load(step(at, kW * size));
+          Down::output(from, to);
+          AOT_UNROLL for (int i = 0; i < TH; ++i) s[i][j] = to[i];
+        }
+        AOT_UNROLL for (int i = 0; i < TH; ++i) {
+          V to[TW];
+          Across::output(s[i], to);
+          T* const row = out + (i * columns + c) * TW * ld + n;
+          AOT_UNROLL for (int j = 0; j < TW; ++j) {
+            L::store(row + j * ld, to[j]);
+            spoilt = L::fma(to[j], L::zero(), spoilt);
+          }
+        }
+      }
+    }
+    return L::reduce(spoilt, [](V a, V b) { return a + b; }) == 0;
+  }
+
+  // w[a][b] for channel k of the input, from the transformed weight of matrices of `plane`
+  // elements.
+  static AOT_INLINE V weight(const T* w, int64_t plane, int a, int b) {
+    return Down::tap(a, [&](int i) {
+      return Across::tap(b, [&](int j) { return L::load(w + (i * Across::kTaps + j) * plane); });
+    });
+  }
+
+  // Row q of tiles as sums of products, by panels of `ic` rows each.
+  static AOT_SHARED __attribute__((cold)) void by_products(const WinogradImages<T>& from,
+                                                           const WinogradBlock& b, int64_t q,
+                                                           int64_t ic, const T* panel,
+                                                           int64_t plane, int64_t panels, T* out,
+                                                           int64_t ld) {
+    const T* image = from.x + q / from.down * from.sn;
+    const int64_t columns = TW * b.columns();
+    for (int64_t i = 0; i < TH; ++i) {
+      for (int64_t c = 0; c < columns; ++c) {
+        T* const row = out + (i * columns + c) * ld;
+        const int64_t h = (q % from.down * TH + i) * SH - from.ph;
+        const int64_t w = (b.c0 * TW + c) * SW - from.pw;
+        for (int64_t n = 0; n < panels * kPanel; n += L::kLanes) {
+          const T* u = panel + n / kPanel * ic * kPanel + n % kPanel;
+          V sum = L::zero();
+          for (int a = 0; a < 3; ++a) {
+            for (int e = 0; e < 3; ++e) {
+              const T* const x = from.at(image, h + a, w + e);
+              V part = L::zero();
+              for (int64_t k = 0; k < ic; ++k) {
+                part = L::fma(L::set1(x[k]), weight(u + k * kPanel, plane, a, e), part);
+              }
+              sum = sum + part;
+            }
+          }
+          L::store(row + n, sum);
+        }
+      }
+    }
+  }
+};
+
 // Sizes that follow from a configuration, in elements.
 template <class Cfg>
 struct WinogradShape {
@@ -248,10 +393,8 @@ template <class Cfg, class Epi>
 struct WinogradRun {
   using S = WinogradShape<Cfg>;
   using T = typename S::T;
-  using L = Simd<T>;
-  using V = typename L::V;
-  using Down = typename S::Down;
-  using Across = typename S::Across;
+  using Tiles = WinogradTiles<T, Cfg::TH, Cfg::TW, Cfg::SH, Cfg::SW>;
+  using Block = WinogradBlock;
   static constexpr DirectCuts kCuts = winograd_cuts<Cfg, T>();
 
   const WinogradArgs<Cfg>& p;
@@ -259,59 +402,21 @@ struct WinogradRun {
   T* inputs;    // [kCount][kTiles][IC]
   T* products;  // [kCount][kTiles][kLd]
   T* outputs;   // [TH][TW * COLS][kLd]
-  T* zeros;     // [IC]
   const int64_t down, across;
-
-  // Tiles [q0, q1) down, counted through all images, and [c0, c1) across.
-  struct Block {
-    int64_t q0, q1, c0, c1;
-    AOT_INLINE int64_t columns() const { return c1 - c0; }
-  };
+  WinogradImages<T> images;
 
   WinogradRun(const WinogradArgs<Cfg>& args, void* scratch, const Epi& e)
       : p(args), epi(e), down(ceil_div(args.oh, Cfg::TH)), across(ceil_div(args.ow, Cfg::TW)) {
     inputs = static_cast<T*>(scratch);
     products = inputs + S::kCount * S::kInput;
     outputs = products + S::kCount * S::kProduct;
-    zeros = outputs + S::kOutput;
+    T* const zeros = outputs + S::kOutput;
     zero_row(zeros, Cfg::IC);
+    images = {p.x, p.sn, p.sh, p.sw, p.h, p.wd, Cfg::PH, Cfg::PW, down, zeros};
   }
 
-  // Channels of the input at a place of an image, zeros outside of it.
-  AOT_INLINE const T* at(const T* image, int64_t h, int64_t w) const {
-    const bool in = uint64_t(h) < uint64_t(p.h) && uint64_t(w) < uint64_t(p.wd);
-    return in ? image + h * p.sh + w * p.sw : zeros;
-  }
-
-  // B' d B of each tile.
-  void transform_inputs(const Block& b) const {
-    T* out = inputs;
-    for (int64_t q = b.q0; q < b.q1; ++q) {
-      const T* image = p.x + q / down * p.sn;
-      const int64_t h = q % down * (Cfg::TH * Cfg::SH) - Cfg::PH;
-      for (int64_t c = b.c0; c < b.c1; ++c, out += Cfg::IC) {
-        const int64_t w = c * (Cfg::TW * Cfg::SW) - Cfg::PW;
-        const T* d[S::kH][S::kW];
-        AOT_UNROLL for (int i = 0; i < S::kH; ++i) {
-          AOT_UNROLL for (int j = 0; j < S::kW; ++j) d[i][j] = at(image, h + i, w + j);
-        }
-        for (int64_t k = 0; k < Cfg::IC; k += L::kLanes) {
-          V t[S::kH][S::kW];
-          AOT_UNROLL for (int j = 0; j < S::kW; ++j) {
-            V from[S::kH], to[S::kH];
-            AOT_UNROLL for (int i = 0; i < S::kH; ++i) from[i] = L::load(d[i][j] + k);
-            Down::input(from, to);
-            AOT_UNROLL for (int i = 0; i < S::kH; ++i) t[i][j] = to[i];
-          }
-          AOT_UNROLL for (int i = 0; i < S::kH; ++i) {
-            V to[S::kW];
-            Across::input(t[i], to);
-            T* const row = out + S::kW * i * S::kInput + k;
-            AOT_UNROLL for (int j = 0; j < S::kW; ++j) L::store(row + j * S::kInput, to[j]);
-          }
-        }
-      }
-    }
+  AOT_INLINE void transform_inputs(const Block& b) const {
+    Tiles::inputs(images, b, Cfg::IC, S::kInput, inputs);
   }
 
   // Channels [n0, n1) of the transformed block: the matmuls, then A' m A of each tile.
@@ -335,79 +440,15 @@ struct WinogradRun {
     }
     for (int64_t q = b.q0; q < b.q1; ++q) {
       const int64_t first = (q - b.q0) * b.columns();
-      if (!transform_outputs(products + first * S::kLd, b.columns(), panels)) {
-        by_products(b, q, n0, panels);
+      const T* const m = products + first * S::kLd;
+      if (!Tiles::outputs(m, b.columns(), panels, S::kLd, S::kProduct, outputs)) {
+        Tiles::by_products(images, b, q, Cfg::IC, w, S::kPlane, panels, outputs, S::kLd);
       }
       const int64_t row = q % down * Cfg::TH, column = b.c0 * Cfg::TW;
       const int64_t pixels = min64(Cfg::TW * b.columns(), p.ow - column);
       for (int64_t i = 0; i < min64(Cfg::TH, p.oh - row); ++i) {
         const int64_t m = ((q / down) * p.oh + row + i) * p.ow + column;
         epi(0, m, m + pixels, n0, n1, outputs + i * Cfg::TW * b.columns() * S::kLd, S::kLd);
-      }
-    }
-  }
-
-  // A' m A of a row of tiles; false where a result is no finite number.
-  bool transform_outputs(const T* m, int64_t columns, int64_t panels) const {
-    V spoilt = L::zero();
-    for (int64_t c = 0; c < columns; ++c, m += S::kLd) {
-      for (int64_t n = 0; n < panels * kPanel; n += L::kLanes) {
-        V s[Cfg::TH][S::kW];
-        AOT_UNROLL for (int j = 0; j < S::kW; ++j) {
-          V from[S::kH], to[Cfg::TH];
-          AOT_UNROLL for (int i = 0; i < S::kH; ++i) {
-            from[i] = L::load(m + (i * S::kW + j) * S::kProduct + n);
-          }
-          Down::output(from, to);
-          AOT_UNROLL for (int i = 0; i < Cfg::TH; ++i) s[i][j] = to[i];
-        }
-        AOT_UNROLL for (int i = 0; i < Cfg::TH; ++i) {
-          V to[Cfg::TW];
-          Across::output(s[i], to);
-          T* const out = outputs + (i * columns + c) * Cfg::TW * S::kLd + n;
-          AOT_UNROLL for (int j = 0; j < Cfg::TW; ++j) {
-            L::store(out + j * S::kLd, to[j]);
-            spoilt = L::fma(to[j], L::zero(), spoilt);
-          }
-        }
-      }
-    }
-    return L::reduce(spoilt, [](V a, V b) { return a + b; }) == 0;
-  }
-
-  // w[a][b] for channel k of the input, from the transformed weight.
-  static AOT_INLINE V weight(const T* w, int a, int b) {
-    return Down::tap(a, [&](int i) {
-      return Across::tap(b,
-                         [&](int j) { return L::load(w + (i * Across::kTaps + j) * S::kPlane); });
-    });
-  }
-
-  // Row q of tiles as sums of products.
-  __attribute__((noinline)) void by_products(const Block& b, int64_t q, int64_t n0,
-                                             int64_t panels) const {
-    const T* image = p.x + q / down * p.sn;
-    const int64_t columns = Cfg::TW * b.columns();
-    for (int64_t i = 0; i < Cfg::TH; ++i) {
-      for (int64_t c = 0; c < columns; ++c) {
-        T* const out = outputs + (i * columns + c) * S::kLd;
-        const int64_t h = (q % down * Cfg::TH + i) * Cfg::SH - Cfg::PH;
-        const int64_t w = (b.c0 * Cfg::TW + c) * Cfg::SW - Cfg::PW;
-        for (int64_t n = 0; n < panels * kPanel; n += L::kLanes) {
-          const T* u = p.w + (n0 + n) / kPanel * S::kPanelStride + n % kPanel;
-          V sum = L::zero();
-          for (int a = 0; a < 3; ++a) {
-            for (int e = 0; e < 3; ++e) {
-              const T* const x = at(image, h + a, w + e);
-              V part = L::zero();
-              for (int64_t k = 0; k < Cfg::IC; ++k) {
-                part = L::fma(L::set1(x[k]), weight(u + k * kPanel, a, e), part);
-              }
-              sum = sum + part;
-            }
-          }
-          L::store(out + n, sum);
-        }
       }
     }
   }
@@ -425,8 +466,8 @@ void winograd(const WinogradArgs<Cfg>& p, int64_t begin, int64_t end, void* scra
   for (int64_t u = begin, last = -1; u < end; ++u) {
     const int64_t place = u / nt, n0 = u % nt * Cfg::NB;
     const int64_t q = place / columns * Cfg::ROWS, c = place % columns * Cfg::COLS;
-    const typename detail::WinogradRun<Cfg, Epi>::Block block{q, min64(q + Cfg::ROWS, rows), c,
-                                                              min64(c + Cfg::COLS, run.across)};
+    const detail::WinogradBlock block{q, min64(q + Cfg::ROWS, rows), c,
+                                      min64(c + Cfg::COLS, run.across)};
     if (place != last) run.transform_inputs(block);
     last = place;
     run.multiply(block, n0, min64(n0 + Cfg::NB, Cfg::OC));
