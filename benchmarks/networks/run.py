@@ -15,7 +15,7 @@ import statistics
 import tempfile
 import warnings
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -106,9 +106,11 @@ def _rows(options: argparse.Namespace, folder: Path) -> Iterator[Row]:
         row = Row(seed, len(example), dtype, layers)
         path = folder / f"{seed}.pkg"
         try:
-            aot.package(case.network, (example,), path=path, targets=[own_target("cpu")])
+            aot.package(
+                case.network, (example,), path=path, targets=[own_target("cpu")], golden=False
+            )
         except (AotError, RuntimeError) as error:
-            yield Row(seed, len(example), dtype, layers, problem=first_line(error))
+            yield replace(row, problem=first_line(error))
             continue
         yield _timed(row, case.network, example, path, options.seconds)
         path.unlink()
@@ -139,7 +141,7 @@ def _timed(
     best = row
     for _ in range(TIMES):
         found = in_turn(calls, processor_seconds, seconds, BATCH_SECONDS)
-        timed = Row(row.seed, row.batch, row.dtype, row.layers, found["ours"], found["eager"])
+        timed = replace(row, ours=found["ours"], eager=found["eager"])
         if not best.ratio or timed.ratio < best.ratio:
             best = timed
         if best.ratio <= AGAIN:

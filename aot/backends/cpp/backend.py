@@ -13,11 +13,11 @@ from aot.backends.base import UNNAMED, EmittedGraph, HostKernel, KernelBinary, K
 from aot.backends.cpp.build import Builder, Unit, make_units
 from aot.backends.cpp.host_calls import build_host_library, emit_host_calls
 from aot.backends.cpp.kernel import (
-    SIGNATURE,
     EmittedKernel,
     base_offsets,
     base_reaches,
     emit_kernel,
+    unnamed_text,
 )
 from aot.backends.cpp.launch import grain_of
 from aot.backends.cpp.levels import LEVELS, Level
@@ -145,8 +145,7 @@ class CppHostCalls:
         Raises:
             ToolchainError: No compiler was found, or it refused a source.
         """
-        devices = {kernel.name: kinds for kernel, kinds in kernels.items()}
-        return build_host_library(_builder(options), tuple(kernels), devices)
+        return build_host_library(_builder(options), kernels)
 
 
 def _emit(kernel: FusedKernel, graph: KernelGraph) -> EmittedKernel:
@@ -178,8 +177,7 @@ def _launch(
 
 
 def _source(name: str, emitted: EmittedKernel, declaration: Declaration) -> KernelSource:
-    function = f'extern "C" void {UNNAMED}{SIGNATURE} {{\n{emitted.body}}}\n'
-    unnamed = emitted.head + function
+    unnamed = unnamed_text(emitted)
     text = unnamed.replace(UNNAMED, name)
     return KernelSource(
         name,

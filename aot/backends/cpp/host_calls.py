@@ -14,7 +14,7 @@ from typing import Any
 
 from aot.backends.base import UNNAMED, HostKernel
 from aot.backends.cpp.build import Builder, Unit
-from aot.backends.cpp.kernel import SIGNATURE, EmittedKernel, base_offsets
+from aot.backends.cpp.kernel import EmittedKernel, base_offsets, unnamed_text
 from aot.backends.cpp.levels import LEVELS
 from aot.backends.cpp.template_library import emit_library
 from aot.errors import InternalError
@@ -40,7 +40,7 @@ def emit_host_calls(graph: KernelGraph) -> tuple[KernelGraph, tuple[HostKernel, 
             "host", item.template, (), (), tuple(dict.fromkeys(item.operands)), item.results
         )
         emitted = emit_library(kernel, graph)
-        made = _kernel(item, kernel, emitted)
+        made = _kernel(kernel, emitted)
         found[made.name] = made
         numbers = (
             *(emitted.work, integer(emitted.grain or 1), emitted.scratch),
@@ -54,27 +54,23 @@ def emit_host_calls(graph: KernelGraph) -> tuple[KernelGraph, tuple[HostKernel, 
     return (replace(graph, flow=flow), tuple(found.values())) if found else (graph, ())
 
 
-def _kernel(item: CustomCall, kernel: TemplateKernel, emitted: EmittedKernel) -> HostKernel:
+def _kernel(kernel: TemplateKernel, emitted: EmittedKernel) -> HostKernel:
     """The source of a call's kernel, without a name."""
     if emitted.tables or emitted.buffers != (*kernel.reads, *kernel.writes):
         raise InternalError(f"{kernel.template.name}: no kernel for a call of the host")
-    text = f'{emitted.head}extern "C" void {UNNAMED}{SIGNATURE} {{\n{emitted.body}}}\n'
     includes = "".join(f'#include "{header}"\n' for header in sorted(emitted.headers))
-    whole = f'#include "aot/kernel/prelude.h"\n{includes}\n{text}'
+    whole = f'#include "aot/kernel/prelude.h"\n{includes}\n{unnamed_text(emitted)}'
     digest = hashlib.sha256(whole.encode()).hexdigest()[:16]
     label = dict(kernel.template.attributes)["routine"].name
     return HostKernel(f"host::{label}.{digest}", whole, len(kernel.reads), len(kernel.writes))
 
 
-def build_host_library(
-    builder: Builder, kernels: Sequence[HostKernel], devices: Mapping[str, Sequence[str]]
-) -> bytes:
+def build_host_library(builder: Builder, kernels: Mapping[HostKernel, Sequence[str]]) -> bytes:
     """A library of operators with these kernels.
 
     Args:
         builder: Compiles.
-        kernels: Each once.
-        devices: The kinds of devices that call each, by its name.
+        kernels: With the kinds of devices that call each.
 
     Raises:
         CompilerFailed: The compiler refused a source.
@@ -85,7 +81,7 @@ def build_host_library(
         for level in LEVELS
         for position, kernel in enumerate(kernels)
     ]
-    table = Unit("operators", _table(kernels, devices), vectors=False)
+    table = Unit("operators", _table(kernels), vectors=False)
     return builder.build_together([(table, LEVELS[0].name), *units])
 
 
@@ -101,7 +97,7 @@ def _unit(position: int, kernel: HostKernel, level: str) -> Unit:
     return Unit(symbol, text, vectors=False, long=True)
 
 
-def _table(kernels: Sequence[HostKernel], devices: Mapping[str, Sequence[str]]) -> str:
+def _table(kernels: Mapping[HostKernel, Sequence[str]]) -> str:
     """The unit that registers the kernels."""
     lines = ['#include "aot/host/device_call.h"', 'extern "C" {']
     symbols = [[_symbol(k, level.name) for level in LEVELS] for k in range(len(kernels))]
@@ -110,12 +106,14 @@ def _table(kernels: Sequence[HostKernel], devices: Mapping[str, Sequence[str]]) 
         for row in symbols
         for symbol in row
     ]
-    lines += ["}", "namespace {"]
+    # Asked once: where a hypervisor answers for the processor, that takes longer than a small call.
+    lines += ["}", "namespace {", "int widest = 0;"]
     for k, (kernel, row) in enumerate(zip(kernels, symbols, strict=True)):
         lines += [
             f"int call{k}(const aot_operator_call* call, void*) {{",
             f"  static const aot_host::Kernel kernel = {{{{{', '.join(row)}}}}};",
-            f"  return aot_host::call_kernel<{kernel.reads}, {kernel.results}>(call, kernel);",
+            f"  constexpr int kReads = {kernel.reads}, kResults = {kernel.results};",
+            "  return aot_host::call_kernel<kReads, kResults>(call, kernel, widest);",
             "}",
         ]
     lines += [
@@ -123,11 +121,12 @@ def _table(kernels: Sequence[HostKernel], devices: Mapping[str, Sequence[str]]) 
         'extern "C" __attribute__((visibility("default"))) int aot_operator_library_init(',
         "    const aot_operator_registry* registry) {",
         "  if (registry->abi_version != AOT_OPERATOR_ABI_VERSION) return 1;",
+        "  widest = aot_host::level();",
     ]
     lines += [
         f'  if (registry->add_for(registry, "{device}", "{kernel.name}", call{k}, nullptr, '
         "nullptr) != 0) return 1;"
-        for k, kernel in enumerate(kernels)
-        for device in devices[kernel.name]
+        for k, (kernel, devices) in enumerate(kernels.items())
+        for device in devices
     ]
     return "\n".join([*lines, "  return 0;", "}", ""])

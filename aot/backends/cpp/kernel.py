@@ -70,6 +70,11 @@ class EmittedKernel:
     tables: tuple[str, ...] = ()
 
 
+def unnamed_text(emitted: EmittedKernel) -> str:
+    """The whole function, with `UNNAMED` for its name."""
+    return f'{emitted.head}extern "C" void {UNNAMED}{SIGNATURE} {{\n{emitted.body}}}\n'
+
+
 def make_context(kernel: FusedKernel, graph: KernelGraph) -> KernelContext:
     """Names and layouts of the kernel, numbered by position so that equal kernels read equal."""
     ranges = kernel_ranges(kernel, graph)

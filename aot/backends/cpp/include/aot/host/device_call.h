@@ -146,9 +146,9 @@ inline int fails(const aot_operator_call* call, const char* what) {
 
 // The call's arguments: the tensors that the kernel reads, and numbers: its work units, how many
 // are worth a thread, bytes of scratch for each thread, then its sizes. Its buffers are what it
-// reads, then its results.
+// reads, then its results. `widest`: `level()` of this machine.
 template <int kReads, int kResults>
-int call_kernel(const aot_operator_call* call, const Kernel& kernel) {
+int call_kernel(const aot_operator_call* call, const Kernel& kernel, int widest) {
   const aot_argument &reads = call->arguments[0], &numbers = call->arguments[1];
   Driver driver;
   if (!driver.find()) return fails(call, "libcuda.so.1 lacks functions that copy memory");
@@ -173,7 +173,6 @@ int call_kernel(const aot_operator_call* call, const Kernel& kernel) {
   if (result != 0) return fails(call, "the GPU failed ahead of the call, or in a copy to the host");
   int32_t fault = 0;
   const aot_kernel_args args = {buffers, numbers.ints + 3, nullptr, &fault};
-  const int widest = level();
   run_all(kernel.levels[widest], args, work, threads, static_cast<char*>(room.at), scratch);
   for (int i = 0; i < kResults && result == 0; ++i) {
     const Copy& made = copies[kReads + i];
