@@ -18,18 +18,18 @@ _VOLUMES = 5
 """Dimensions of the operands of a convolution in three: the others are told as eager has them."""
 
 
-def _backend(
-    own: Callable[..., Any], enabled: bool, x: Any, weight: Any, *args: Any, **kwargs: Any
-) -> Any:
+def _backend(own: Callable[..., Any], enabled: bool, *args: Any, **kwargs: Any) -> Any:
     """torch's choice of what convolves, with oneDNN where it is `enabled` outside of an export.
 
-    It asks how large the operands are: open sizes would be fixed by that.
+    It asks how large the operands are: open sizes would be fixed by that. Which of them have names
+    is another thing in each version of torch.
     """
-    sizes = (*x.shape, *weight.shape)
-    if weight.dim() != _VOLUMES or not all(isinstance(n, int) for n in sizes):
-        return own(x, weight, *args, **kwargs)
+    x, weight = args[:2] if args else (kwargs["input"], kwargs["weight"])
+    whole = all(isinstance(n, int) for n in (*x.shape, *weight.shape))
+    if weight.dim() != _VOLUMES or not whole:
+        return own(*args, **kwargs)
     with torch.backends.mkldnn.flags(enabled=enabled):
-        return own(x, weight, *args, **kwargs)
+        return own(*args, **kwargs)
 
 
 def _key(own: Callable[..., Any], mode: Any, state: Any, func: Any, args: Any, kwargs: Any) -> Any:

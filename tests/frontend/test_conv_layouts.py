@@ -10,6 +10,7 @@ import torch
 from torch import nn
 
 from aot import package
+from aot.frontend.conv_layouts import eager_convolutions
 from tests.levels import target_of
 
 LAST = torch.channels_last_3d
@@ -32,6 +33,22 @@ def test_volumes_with_channels_last(groups: int, tmp_path: Path) -> None:
     with torch.no_grad():
         assert strides_of(module, x.to(memory_format=LAST), tmp_path)[1] == 1
         assert strides_of(module, x, tmp_path)[1] == 5 * 6 * 7
+
+
+@pytest.mark.parametrize("by_name", [False, True])
+def test_operands_are_found_as_any_version_of_torch_gives_them(by_name: bool) -> None:
+    """The choice of 2.11 is asked for by names alone, that of 2.13 not."""
+    x, weight = torch.randn(2, 8, 5, 6, 7).to(memory_format=LAST), torch.randn(8, 8, 3, 3, 3)
+    rest = {"stride": [1] * 3, "padding": [0] * 3, "dilation": [1] * 3, "output_padding": [0] * 3}
+    rest |= {"transposed": False, "groups": 1, "bias": None, "bias_sizes": None}
+    operands = {"input": x, "weight": weight}
+    choose = torch._C._select_conv_backend
+    with torch.backends.mkldnn.flags(enabled=True):
+        expected = choose(x, weight, **rest)
+    with eager_convolutions(), torch.backends.mkldnn.flags(enabled=False):
+        choose = torch._C._select_conv_backend
+        found = choose(**operands, **rest) if by_name else choose(x, weight, **rest)
+    assert found == expected
 
 
 def test_torch_is_left_as_it_was(tmp_path: Path) -> None:
