@@ -28,8 +28,19 @@ def _backend(own: Callable[..., Any], enabled: bool, *args: Any, **kwargs: Any) 
     whole = all(isinstance(n, int) for n in (*x.shape, *weight.shape))
     if weight.dim() != _VOLUMES or not whole:
         return own(*args, **kwargs)
-    with torch.backends.mkldnn.flags(enabled=enabled):
+    with _mkldnn(enabled):
         return own(*args, **kwargs)
+
+
+@contextmanager
+def _mkldnn(enabled: bool) -> Iterator[None]:
+    """oneDNN on or off; torch's own manager sets, and warns of, what it was not asked for."""
+    before = torch._C._get_mkldnn_enabled()
+    torch._C._set_mkldnn_enabled(enabled)
+    try:
+        yield
+    finally:
+        torch._C._set_mkldnn_enabled(before)
 
 
 def _key(own: Callable[..., Any], mode: Any, state: Any, func: Any, args: Any, kwargs: Any) -> Any:

@@ -42,12 +42,13 @@ def test_operands_are_found_as_any_version_of_torch_gives_them(by_name: bool) ->
     rest = {"stride": [1] * 3, "padding": [0] * 3, "dilation": [1] * 3, "output_padding": [0] * 3}
     rest |= {"transposed": False, "groups": 1, "bias": None, "bias_sizes": None}
     operands = {"input": x, "weight": weight}
-    choose = torch._C._select_conv_backend
-    with torch.backends.mkldnn.flags(enabled=True):
-        expected = choose(x, weight, **rest)
-    with eager_convolutions(), torch.backends.mkldnn.flags(enabled=False):
+    expected = torch._C._select_conv_backend(x, weight, **rest)
+    with eager_convolutions():
+        torch._C._set_mkldnn_enabled(False)
         choose = torch._C._select_conv_backend
         found = choose(**operands, **rest) if by_name else choose(x, weight, **rest)
+        assert not torch._C._get_mkldnn_enabled()
+        torch._C._set_mkldnn_enabled(True)
     assert found == expected
 
 
