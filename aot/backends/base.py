@@ -62,12 +62,15 @@ class HostKernel:
         text: The source, with `UNNAMED` for the function's name.
         reads: Buffers that it reads.
         results: Buffers that it fills, which come after those.
+        solver: The routine of the device's own library that computes the same, as the language of
+            `text` says it; "" where there is none.
     """
 
     name: str
     text: str
     reads: int
     results: int
+    solver: str
 
 
 @dataclass(frozen=True)

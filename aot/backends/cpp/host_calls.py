@@ -16,6 +16,7 @@ from aot.backends.base import UNNAMED, HostKernel
 from aot.backends.cpp.build import Builder, Unit
 from aot.backends.cpp.kernel import EmittedKernel, base_offsets, unnamed_text
 from aot.backends.cpp.levels import LEVELS
+from aot.backends.cpp.solvers import solver_numbers, solver_routine
 from aot.backends.cpp.template_library import emit_library
 from aot.errors import InternalError
 from aot.ir.flow import CustomCall, Item, map_items
@@ -40,10 +41,11 @@ def emit_host_calls(graph: KernelGraph) -> tuple[KernelGraph, tuple[HostKernel, 
             "host", item.template, (), (), tuple(dict.fromkeys(item.operands)), item.results
         )
         emitted = emit_library(kernel, graph)
-        made = _kernel(kernel, emitted)
+        made = _kernel(kernel, emitted, solver_routine(kernel, graph))
         found[made.name] = made
         numbers = (
             *(emitted.work, integer(emitted.grain or 1), emitted.scratch),
+            *solver_numbers(kernel, graph),
             *emitted.sizes,
             *base_offsets(kernel, graph.buffers).values(),
         )
@@ -54,7 +56,7 @@ def emit_host_calls(graph: KernelGraph) -> tuple[KernelGraph, tuple[HostKernel, 
     return (replace(graph, flow=flow), tuple(found.values())) if found else (graph, ())
 
 
-def _kernel(kernel: TemplateKernel, emitted: EmittedKernel) -> HostKernel:
+def _kernel(kernel: TemplateKernel, emitted: EmittedKernel, solver: str) -> HostKernel:
     """The source of a call's kernel, without a name."""
     if emitted.tables or emitted.buffers != (*kernel.reads, *kernel.writes):
         raise InternalError(f"{kernel.template.name}: no kernel for a call of the host")
@@ -62,7 +64,8 @@ def _kernel(kernel: TemplateKernel, emitted: EmittedKernel) -> HostKernel:
     whole = f'#include "aot/kernel/prelude.h"\n{includes}\n{unnamed_text(emitted)}'
     digest = hashlib.sha256(whole.encode()).hexdigest()[:16]
     label = dict(kernel.template.attributes)["routine"].name
-    return HostKernel(f"host::{label}.{digest}", whole, len(kernel.reads), len(kernel.writes))
+    name = f"host::{label}.{digest}"
+    return HostKernel(name, whole, len(kernel.reads), len(kernel.writes), solver)
 
 
 def build_host_library(builder: Builder, kernels: Mapping[HostKernel, Sequence[str]]) -> bytes:
@@ -107,13 +110,15 @@ def _table(kernels: Mapping[HostKernel, Sequence[str]]) -> str:
         for symbol in row
     ]
     # Asked once: where a hypervisor answers for the processor, that takes longer than a small call.
-    lines += ["}", "namespace {", "int widest = 0;"]
+    lines += ["}", "namespace {", "int widest = 0;", "aot_host::SolverPlaces places;"]
+    lines += ["void end(void*) { places.end(); }"]
     for k, (kernel, row) in enumerate(zip(kernels, symbols, strict=True)):
         lines += [
             f"int call{k}(const aot_operator_call* call, void*) {{",
             f"  static const aot_host::Kernel kernel = {{{{{', '.join(row)}}}}};",
+            f"  static const aot_host::SolverRoutine solver = {{{kernel.solver}}};",
             f"  constexpr int kReads = {kernel.reads}, kResults = {kernel.results};",
-            "  return aot_host::call_kernel<kReads, kResults>(call, kernel, widest);",
+            "  return aot_host::call_kernel<kReads, kResults>(call, kernel, widest, solver, places);",
             "}",
         ]
     lines += [
@@ -123,10 +128,10 @@ def _table(kernels: Mapping[HostKernel, Sequence[str]]) -> str:
         "  if (registry->abi_version != AOT_OPERATOR_ABI_VERSION) return 1;",
         "  widest = aot_host::level();",
     ]
+    added = [(k, kernel, d) for k, (kernel, devices) in enumerate(kernels.items()) for d in devices]
     lines += [
         f'  if (registry->add_for(registry, "{device}", "{kernel.name}", call{k}, nullptr, '
-        "nullptr) != 0) return 1;"
-        for k, (kernel, devices) in enumerate(kernels.items())
-        for device in devices
+        f"{'nullptr' if position else 'end'}) != 0) return 1;"
+        for position, (k, kernel, device) in enumerate(added)
     ]
     return "\n".join([*lines, "  return 0;", "}", ""])

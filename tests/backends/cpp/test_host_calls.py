@@ -192,10 +192,12 @@ def run_calls(
     arrays: dict[str, np.ndarray],
     dims: dict[str, int],
     failing: Sequence[str] = (),
+    libraries: Path | None = None,
 ) -> tuple[list[np.ndarray], list[str]]:
     """What the calls' results hold, and what the library said of calls that failed.
 
     `failing`: functions of the driver that fail in calls of the first operator, one after another.
+    `libraries`: a folder of more libraries that the machine has.
     """
     symbols = {dim(name): value for name, value in dims.items()}
 
@@ -217,7 +219,8 @@ def run_calls(
     (folder / "calls.json").write_text(json.dumps(wanted))
     (folder / "host.so").write_bytes(calls.library)
     np.savez(folder / "inputs.npz", **arrays)
-    environment = {**os.environ, "LD_LIBRARY_PATH": str(fake_driver())}
+    found = [str(fake_driver()), *([str(libraries)] if libraries else [])]
+    environment = {**os.environ, "LD_LIBRARY_PATH": ":".join(found)}
     command = [sys.executable, "-c", RUN, str(folder), *failing]
     ran = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stderr

@@ -1,5 +1,6 @@
 // A kernel of the host as a custom operator of a program for GPUs: operands are copied here, the
-// kernel runs on the host's threads, and what it gives is copied back.
+// kernel runs on the host's threads, and what it gives is copied back. Where the machine has
+// cuSOLVER, that computes the same on the GPU.
 //
 // The call waits for what is ahead of it in the stream, and ends when its results are on the GPU: a
 // launch between calls waits for the host, which is what leaving a routine to the host costs. The
@@ -16,6 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "aot/host/solver_routines.h"
 #include "aot/kernel_abi.h"
 #include "aot/operator_abi.h"
 
@@ -82,23 +84,6 @@ struct Copy {
   }
 };
 
-// The driver's functions, by their names in its header.
-struct Driver {
-  int (*to_host)(void* to, uint64_t from, size_t bytes, void* stream) = nullptr;
-  int (*to_device)(uint64_t to, const void* from, size_t bytes, void* stream) = nullptr;
-  int (*wait)(void* stream) = nullptr;
-
-  bool find() {
-    void* const library = dlopen("libcuda.so.1", RTLD_NOW);
-    if (library == nullptr) return false;
-    to_host = reinterpret_cast<decltype(to_host)>(dlsym(library, "cuMemcpyDtoHAsync_v2"));
-    to_device = reinterpret_cast<decltype(to_device)>(dlsym(library, "cuMemcpyHtoDAsync_v2"));
-    wait = reinterpret_cast<decltype(wait)>(dlsym(library, "cuStreamSynchronize"));
-    dlclose(library);  // the runtime holds it
-    return to_host != nullptr && to_device != nullptr && wait != nullptr;
-  }
-};
-
 inline uint64_t address(const DLTensor& tensor) { return reinterpret_cast<uint64_t>(tensor.data); }
 
 // ---- the work ----
@@ -144,16 +129,103 @@ inline int fails(const aot_operator_call* call, const char* what) {
   return 1;
 }
 
-// The call's arguments: the tensors that the kernel reads, and numbers: its work units, how many
-// are worth a thread, bytes of scratch for each thread, then its sizes. Its buffers are what it
+// What a call's numbers say; then come the kernel's sizes. Of each operand (a, b and their
+// imaginary parts): its tensor, or -1; its first element; what is between matrices, rows, columns.
+struct Numbers {
+  static constexpr int kFields = 8, kOperands = 4, kOfOperand = 5;
+  static constexpr int kCount = kFields + kOperands * kOfOperand;
+
+  const int64_t* at;
+
+  int64_t work() const { return at[0]; }
+  int64_t grain() const { return at[1]; }    // work units that are worth a thread
+  int64_t scratch() const { return at[2]; }  // bytes, for each thread
+  int64_t batch() const { return at[3]; }
+  int64_t record() const { return at[4]; }  // elements
+  int64_t m() const { return at[5]; }
+  int64_t n() const { return at[6]; }
+  int64_t r() const { return at[7]; }
+  const int64_t* operand(int k) const { return at + kFields + k * kOfOperand; }
+  const int64_t* sizes() const { return at + kCount; }
+};
+
+// The routine of cuSOLVER that computes the same; null where there is none.
+struct SolverRoutine {
+  void (Solver::*run)(int64_t) = nullptr;
+  char type = 0;  // S, D, C or Z
+  bool upper = false, unit = false, back = false;
+};
+
+inline SolverOperand operand_of(const aot_argument& reads, const Numbers& numbers, int index,
+                                bool complex, size_t size) {
+  const int64_t* const of = numbers.operand(index);
+  const int64_t* const imaginary = numbers.operand(index + 2);
+  if (of[0] < 0) return {};
+  const auto at = [&](const int64_t* x) { return address(reads.tensors[x[0]]) + x[1] * size; };
+  return {at(of), complex ? at(imaginary) : 0, of[2], of[3], of[4]};
+}
+
+// Whether a call is one for cuSOLVER, which takes a matrix at a time.
+inline bool worth(const SolverCall& call, bool has_sides) {
+  return call.m > 0 && call.n > 0 && (call.r > 0 || !has_sides);
+}
+
+enum Outcome { kComputed, kNotHere, kFailed };
+
+// By cuSOLVER where the machine has it: `kNotHere` where it has not, or no memory is left for it.
+inline Outcome by_library(const aot_operator_call* call, const SolverRoutine& routine,
+                          const Numbers& numbers, const Driver& driver, SolverPlaces& places) {
+  if (routine.run == nullptr || numbers.batch() < 1 || !SolverLibrary::found().is_there()) {
+    return kNotHere;
+  }
+  const bool complex = routine.type == 'C' || routine.type == 'Z';
+  const size_t size = routine.type == 'S' || routine.type == 'C' ? 4 : 8;
+  const aot_argument& reads = call->arguments[0];
+  const SolverOperand a = operand_of(reads, numbers, 0, complex, size);
+  const SolverOperand b = operand_of(reads, numbers, 1, complex, size);
+  const SolverCall wanted = {a,
+                             b,
+                             numbers.batch(),
+                             numbers.m(),
+                             numbers.n(),
+                             numbers.r(),
+                             routine.upper,
+                             routine.unit,
+                             routine.back,
+                             address(call->results[0]),
+                             numbers.record()};
+  const bool has_sides = numbers.operand(1)[0] >= 0;
+  if (!worth(wanted, has_sides) || !can_move(a, wanted.m, wanted.n) ||
+      (has_sides && !can_move(b, wanted.m, wanted.r))) {
+    return kNotHere;
+  }
+  SolverPlace* const place = places.take(driver);
+  if (place == nullptr) return kNotHere;
+  SolverWork work(place, call->stream, routine.type);
+  Solver solver(work, wanted);
+  for (int64_t k = 0; k < wanted.batch && work.is_well(); ++k) (solver.*routine.run)(k);
+  if (work.is_well()) solver.finish();
+  work.wait();  // the place is the next call's
+  places.give(place);
+  return work.is_well() ? kComputed : work.lacks() ? kNotHere : kFailed;
+}
+
+// The call's arguments: the tensors that the kernel reads, and its numbers. Its buffers are what it
 // reads, then its results. `widest`: `level()` of this machine.
 template <int kReads, int kResults>
-int call_kernel(const aot_operator_call* call, const Kernel& kernel, int widest) {
-  const aot_argument &reads = call->arguments[0], &numbers = call->arguments[1];
+int call_kernel(const aot_operator_call* call, const Kernel& kernel, int widest,
+                const SolverRoutine& routine, SolverPlaces& places) {
+  const aot_argument& reads = call->arguments[0];
+  const Numbers numbers = {call->arguments[1].ints};
   Driver driver;
   if (!driver.find()) return fails(call, "libcuda.so.1 lacks functions that copy memory");
-  const int64_t work = numbers.ints[0], grain = numbers.ints[1];
-  const size_t scratch = (size_t(numbers.ints[2]) + kLine - 1) / kLine * kLine;
+  switch (by_library(call, routine, numbers, driver, places)) {
+    case kComputed: return 0;
+    case kFailed: return fails(call, "cuSOLVER failed, or the GPU ahead of the call");
+    case kNotHere: break;
+  }
+  const int64_t work = numbers.work(), grain = numbers.grain();
+  const size_t scratch = (size_t(numbers.scratch()) + kLine - 1) / kLine * kLine;
   Copy copies[kReads + kResults], room;
   void* buffers[kReads + kResults];
   for (int i = 0; i < kReads + kResults; ++i) {
@@ -172,7 +244,7 @@ int call_kernel(const aot_operator_call* call, const Kernel& kernel, int widest)
   if (result == 0) result = driver.wait(call->stream);
   if (result != 0) return fails(call, "the GPU failed ahead of the call, or in a copy to the host");
   int32_t fault = 0;
-  const aot_kernel_args args = {buffers, numbers.ints + 3, nullptr, &fault};
+  const aot_kernel_args args = {buffers, numbers.sizes(), nullptr, &fault};
   run_all(kernel.levels[widest], args, work, threads, static_cast<char*>(room.at), scratch);
   for (int i = 0; i < kResults && result == 0; ++i) {
     const Copy& made = copies[kReads + i];

@@ -1,0 +1,204 @@
+"""Calls of the host that cuSOLVER computes where a machine has it; here by a fake one."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import linalg, nn
+
+from aot.backends.base import UNNAMED
+from aot.backends.cpp.backend import CppHostCalls
+from aot.options import from_environment
+from aot.symbolic import affine_coefficients
+from tests.backends.cpp.test_host_calls import Calls, kernels_of, part, run_calls
+from tests.runtime.cuda_package import digest_of, fake_driver, made_once
+
+SOURCES = Path(__file__).parent / "fake_solver"
+
+FAILS = f"""#include "aot/kernel/prelude.h"
+extern "C" void {UNNAMED}(const aot_kernel_args*, int64_t, int64_t) {{ __builtin_trap(); }}
+"""
+"""A kernel of the host that must not be called."""
+
+
+def fake_solver() -> Path:
+    """The folder for LD_LIBRARY_PATH with the fake libraries."""
+    driver = fake_driver()
+    flags = ["-O1", "-std=c++17", "-shared", "-fPIC", "-fvisibility=hidden"]
+
+    def make(folder: Path) -> None:
+        blas, solver = folder / "libcublas.so.13", folder / "libcusolver.so.12"
+        to = [f"-L{driver}", "-l:libcuda.so.1", f"-L{folder}"]
+        made = ["g++", *flags, "-Wl,-soname,libcublas.so.13", str(SOURCES / "blas.cc")]
+        subprocess.run([*made, "-o", str(blas), *to], check=True)
+        made = ["g++", *flags, "-Wl,--no-as-needed", str(SOURCES / "solver.cc"), "-o", str(solver)]
+        subprocess.run([*made, *to, "-l:libcublas.so.13"], check=True)
+
+    return made_once("fake_solver", digest_of(*flags, *sorted(SOURCES.iterdir())), make)
+
+
+class Function(nn.Module):
+    """A module of a function of real matrices, of which every other one is imaginary parts."""
+
+    def __init__(self, function: Callable[..., Any], is_complex: bool) -> None:
+        super().__init__()
+        self.function, self.is_complex = function, is_complex
+
+    def forward(self, *inputs: torch.Tensor) -> Any:
+        if not self.is_complex:
+            return self.function(*inputs[::2])
+        joined = [torch.complex(x, y) for x, y in zip(inputs[::2], inputs[1::2], strict=True)]
+        return self.function(*joined)
+
+
+def calls_of(function: Callable[..., Any], is_complex: bool, *inputs: torch.Tensor) -> Calls:
+    """The calls of a function, whose kernels of the host do nothing but end the process."""
+    host = CppHostCalls()
+    graph, kernels = host.emit(kernels_of(Function(function, is_complex), *inputs))
+    without = {replace(kernel, text=FAILS): ("cuda",) for kernel in kernels}
+    library = host.compile(without, from_environment())
+    return Calls(graph, library, tuple(kernel.name for kernel in kernels))
+
+
+def drawn(calls: Calls, seed: int = 0) -> dict[str, np.ndarray]:
+    """Numbers for all that the calls read: small ones, those of square matrices definite."""
+    generator = np.random.default_rng(seed)
+    arrays = {}
+    for item in calls.items:
+        call: Any = item.template
+        for name in item.operands:
+            buffer = calls.graph.buffers[name]
+            shape = [int(n) for n in buffer.shape]
+            x = generator.standard_normal(shape) / 16
+            if shape[-2] in (shape[-1], 2 * shape[-1]) and name != getattr(call.a_im, "buffer", ""):
+                x[..., : shape[-1], :] += 2 * np.eye(shape[-1])
+            arrays[name] = x.astype(buffer.dtype.numpy)
+    return arrays
+
+
+def expected(calls: Calls, position: int, arrays: dict[str, np.ndarray]) -> np.ndarray:
+    """The records of a call as its contract has them."""
+    call: Any = calls.items[position].template
+    operands = {}
+    for role, view in call.operands:
+        shape = [int(axis.extent) for axis in view.axes]
+        operands[role] = looked(arrays[view.buffer], view, shape)
+    batch, record = (int(axis.extent) for axis in call.output.axes)
+    return np.asarray(call.interpret(operands, (batch, record)))
+
+
+def looked(array: np.ndarray, view: Any, shape: list[int]) -> np.ndarray:
+    """What a view shows of a buffer."""
+    places = np.meshgrid(*map(np.arange, shape), indexing="ij")
+    at = {a.symbol: p for a, p in zip(view.axes, places, strict=True)}
+    index = []
+    for expr in view.index:
+        terms = affine_coefficients(expr, list(at))
+        assert terms is not None
+        scales, first = terms
+        index.append(int(first) + sum(int(c) * p for c, p in zip(scales, places, strict=True)))
+    return np.asarray(array[tuple(index)])
+
+
+ROWS: dict[str, Callable[..., Any]] = {
+    "cholesky": lambda a: linalg.cholesky_ex(a)[0],
+    "lu": lambda a: linalg.lu_factor_ex(a)[:2],
+    "solve": lambda a, b: linalg.solve_ex(a.mT, b)[0],
+    "inverse": lambda a: linalg.inv_ex(a)[0],
+    "determinant": lambda a: torch.linalg.slogdet(a),
+    "triangular": lambda a, b: linalg.solve_triangular(a, b, upper=True, unitriangular=True),
+    "qr": lambda a: linalg.qr(a),
+}
+SQUARES = ("cholesky", "solve", "inverse", "determinant", "triangular", "eigh")
+
+
+def inputs_of(name: str, dtype: torch.dtype) -> list[torch.Tensor]:
+    """Real and imaginary parts of matrices, and of right-hand sides."""
+    rows, columns = (66, 66) if name in SQUARES else (70, 66)
+    a = torch.randn(2, 3, rows, columns, dtype=dtype)
+    b = torch.randn(2, 3, rows, 3, dtype=dtype)
+    return [*a, *b] if name in ("solve", "triangular") else [*a]
+
+
+TYPES = [(torch.float64, False), (torch.float64, True), (torch.float32, False)]
+
+
+@pytest.mark.parametrize(("dtype", "is_complex"), TYPES, ids=["real", "complex", "single"])
+@pytest.mark.parametrize("name", ROWS)
+def test_records_are_those_of_the_contract(
+    name: str, dtype: torch.dtype, is_complex: bool, tmp_path: Path
+) -> None:
+    calls = calls_of(ROWS[name], is_complex, *inputs_of(name, dtype))
+    arrays = drawn(calls)
+    found, said = run_calls(
+        tmp_path, calls, {k: x.ravel() for k, x in arrays.items()}, {}, libraries=fake_solver()
+    )
+    assert not any(said)
+    routines = [item.template.routine.name for item in calls.items if item.template]
+    assert f"{'complex_' * is_complex}{name}" in routines or name == "determinant"
+    bound = 1e-10 if dtype == torch.float64 else 2e-4
+    for position, record in enumerate(found):
+        wanted = expected(calls, position, arrays)
+        np.testing.assert_allclose(record.reshape(wanted.shape), wanted, rtol=bound, atol=bound)
+
+
+def whole(calls: Calls, name: str, record: np.ndarray) -> np.ndarray:
+    """A part of a record, also of complex numbers."""
+    if not calls.items[0].template.routine.name.startswith("complex_"):
+        return part(calls, 0, name, record, 3)
+    return part(calls, 0, f"{name}.re", record, 3) + 1j * part(calls, 0, f"{name}.im", record, 3)
+
+
+@pytest.mark.parametrize("is_complex", [False, True])
+def test_spectra(is_complex: bool, tmp_path: Path) -> None:
+    """Vectors are judged by what they make: their phases are free."""
+    for name in ("eigh", "svd"):
+        function = linalg.eigh if name == "eigh" else partial(linalg.svd, full_matrices=False)
+        calls = calls_of(function, is_complex, *inputs_of(name, torch.float64))
+        (source,) = calls.items[0].operands
+        a = drawn(calls)[source]
+        folder = tmp_path / name
+        folder.mkdir()
+        (record,), _ = run_calls(folder, calls, {source: a.ravel()}, {}, libraries=fake_solver())
+        half = a.shape[1] // 2
+        matrix = a[:, :half] + 1j * a[:, half:] if is_complex else a
+        values = part(calls, 0, "values", record, 3)[:, None, :]
+        if name == "eigh":
+            vectors = whole(calls, "vectors", record)
+            lower = np.tril(matrix)
+            matrix = lower + np.conj(np.swapaxes(np.tril(matrix, -1), 1, 2))
+            matrix -= 1j * np.imag(matrix) * np.eye(matrix.shape[1]) if is_complex else 0
+            made = (vectors * values) @ np.conj(np.swapaxes(vectors, 1, 2))
+        else:
+            u = np.swapaxes(whole(calls, "ut", record), 1, 2)
+            made = (u * values) @ whole(calls, "vh" if is_complex else "vt", record)
+        np.testing.assert_allclose(made, matrix, atol=1e-10)
+
+
+def test_what_holds_no_numbers_has_none(tmp_path: Path) -> None:
+    """Of a batch, that matrix alone."""
+    calls = calls_of(linalg.eigvalsh, False, torch.zeros(2, 66, 66), torch.zeros(1))
+    a = np.tile(np.eye(66, dtype=np.float32), (2, 1, 1))
+    a[1, 3, 2] = np.nan
+    given = {calls.items[0].operands[0]: a.ravel()}
+    (record,), _ = run_calls(tmp_path, calls, given, {}, libraries=fake_solver())
+    values = record.reshape(2, 66)
+    np.testing.assert_allclose(values[0], 1, rtol=1e-5)
+    assert np.isnan(values[1]).all()
+
+
+def test_a_failure_of_the_library(tmp_path: Path) -> None:
+    calls = calls_of(lambda a: linalg.inv_ex(a)[0], False, torch.zeros(1, 66, 66), torch.zeros(1))
+    given = {calls.items[0].operands[0]: np.eye(66, dtype=np.float32).ravel()}
+    _, said = run_calls(
+        tmp_path, calls, given, {}, ["cuMemsetD8Async"], libraries=fake_solver()
+    )
+    assert said == [f"{calls.operators[0]}: cuSOLVER failed, or the GPU ahead of the call"]
