@@ -227,14 +227,6 @@ API CUresult cuCtxGetCurrent(CUcontext* context) {
   return kSuccess;
 }
 
-API CUresult cuCtxGetDevice(CUdevice* device) {
-  const std::lock_guard<std::recursive_mutex> lock(state().mutex);
-  if (t_contexts.empty()) return kInvalidContext;
-  for (*device = 0; context_of(*device) != t_contexts.back(); ++*device) {
-  }
-  return kSuccess;
-}
-
 API CUresult cuCtxPushCurrent_v2(CUcontext context) {
   const std::lock_guard<std::recursive_mutex> lock(state().mutex);
   if (const CUresult failed = asked_for(__func__)) return failed;

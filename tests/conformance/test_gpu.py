@@ -51,12 +51,48 @@ LARGE = (
     Row("eigvalsh", torch.linalg.eigvalsh, lambda d: [(well(d, 2, 200),)]),
     Row("svdvals", torch.linalg.svdvals, lambda d: [(well(d, 3, 120)[..., :70],)]),
     Row(
+        "singular vectors",
+        lambda a: made_again(torch.linalg.svd(a, full_matrices=False)),
+        lambda d: [(well(d, 400)[:, :300],)],
+    ),
+    Row(
+        "vectors of conjugate values",
+        lambda a: vectors_times_values(*torch.linalg.eig(a)) - a @ torch.linalg.eig(a)[1],
+        lambda d: [(well(d, 500),)],
+    ),
+    Row(
+        "hermitian vectors",
+        lambda a: vectors_times_values(*torch.linalg.eigh(torch.complex(a, a.mT))).abs(),
+        lambda d: [(well(d, 300),)],
+    ),
+    Row(
+        "qr and lstsq",
+        lambda a: (torch.linalg.qr(a), torch.linalg.lstsq(a, a[:, :2]).solution),
+        lambda d: [(well(d, 300)[:, :200],)],
+    ),
+    Row(
+        "complex systems",
+        lambda a: torch.linalg.solve(torch.complex(a, a.mT), torch.complex(a, a)[:, :3]),
+        lambda d: [(well(d, 200),)],
+    ),
+    Row(
         "det between products",
         lambda a: (torch.linalg.det(a / 80) * a) @ a,
         lambda d: [(well(d, 80),)],
     ),
 )
-"""Of matrices that the host factors."""
+"""Of matrices that the host factors, or cuSOLVER."""
+
+
+def vectors_times_values(values: torch.Tensor, vectors: torch.Tensor) -> torch.Tensor:
+    """Each vector in the length of its value."""
+    return vectors * values.unsqueeze(-2)
+
+
+def made_again(parts: tuple[torch.Tensor, torch.Tensor, torch.Tensor]) -> torch.Tensor:
+    """The matrix of singular values and vectors."""
+    u, values, vt = parts
+    return (u * values.unsqueeze(-2)) @ vt
 
 
 def well(dtype: torch.dtype, *shape: int) -> torch.Tensor:

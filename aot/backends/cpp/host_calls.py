@@ -118,7 +118,8 @@ def _table(kernels: Mapping[HostKernel, Sequence[str]]) -> str:
             f"  static const aot_host::Kernel kernel = {{{{{', '.join(row)}}}}};",
             f"  static const aot_host::SolverRoutine solver = {{{kernel.solver}}};",
             f"  constexpr int kReads = {kernel.reads}, kResults = {kernel.results};",
-            "  return aot_host::call_kernel<kReads, kResults>(call, kernel, widest, solver, places);",
+            "  return aot_host::call_kernel<kReads, kResults>(",
+            "      call, kernel, widest, solver, places);",
             "}",
         ]
     lines += [

@@ -6,6 +6,8 @@ The library takes what LAPACK does; which of its functions make a record is in t
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from aot.backends.cpp.kernel import make_context
 from aot.backends.cpp.operands import strided
 from aot.ir.dtypes import FLOAT64
@@ -17,10 +19,29 @@ from aot.symbolic import Expr, FloorDiv, integer
 
 _COMPLEX = "complex_"
 
-_ROUTINES = frozenset(
-    ("cholesky", "lu", "solve", "inverse", "triangular", "qr", "reflections", "determinant")
-) | {"eigh", "eigvalsh", "svd", "svdvals"}
-"""That `Solver` of the header has, of real and of complex matrices."""
+_FROM: Mapping[str, int] = {
+    "cholesky": 105,
+    "lu": 140,
+    "solve": 140,
+    "inverse": 140,
+    "determinant": 140,
+    "triangular": 200,
+    "qr": 115,
+    "reflections": 115,
+    "lstsq": 115,
+    "eigh": 170,
+    "eigvalsh": 200,
+    "svd": 210,
+    "svdvals": 400,
+    "eig": 400,
+    "eigvals": 400,
+}
+"""Routines that `Solver` of the header has, of real and of complex matrices, and how many columns a
+lone matrix has for which it is as fast as the host: an H200 and one thread of a Xeon beside it, in
+float64. Triangular systems, eigenvalues alone and those of general matrices are guesses."""
+
+_COMPLEX_FROM = 0.6
+"""The same of complex matrices, beside real ones: of those the host needs three times as long."""
 
 _OPTIONS = ("upper", "unit", "back")
 """Of calls, in the order of the header's fields."""
@@ -33,12 +54,13 @@ def solver_routine(kernel: TemplateKernel, graph: KernelGraph) -> str:
     """The fields of a SolverRoutine of device_call.h; "" where the library has none."""
     call = template_call(kernel, LibraryCall)
     name = call.routine.name.removeprefix(_COMPLEX)
-    if call.routine.library.name != "linalg" or name not in _ROUTINES:
+    if call.routine.library.name != "linalg" or name not in _FROM:
         return ""
     doubles = graph.buffers[call.a.buffer].dtype == FLOAT64
     letter = ("SD", "CZ")[_is_complex(call)][doubles]
     options = [str(option in call.options).lower() for option in _OPTIONS]
-    return ", ".join((f"&aot_host::Solver::{name}", f"'{letter}'", *options))
+    least = round(_FROM[name] * (_COMPLEX_FROM if _is_complex(call) else 1))
+    return ", ".join((f"&aot_host::Solver::{name}", f"'{letter}'", *options, str(least)))
 
 
 def solver_numbers(kernel: TemplateKernel, graph: KernelGraph) -> tuple[Expr, ...]:
@@ -66,7 +88,7 @@ Operand = tuple[Expr, ...]
 def _parts(
     kernel: TemplateKernel, graph: KernelGraph, view: View, imaginary: View | None
 ) -> tuple[Operand, Operand]:
-    """An operand's real and imaginary parts; these are below those, where they do not come apart."""
+    """An operand's real parts, and imaginary ones, which are below them or come apart."""
     real = _operand(kernel, graph, view)
     if imaginary is not None:
         return real, _operand(kernel, graph, imaginary)

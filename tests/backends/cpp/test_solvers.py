@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 from collections.abc import Callable
 from dataclasses import replace
@@ -15,6 +16,7 @@ import torch
 from torch import linalg, nn
 
 from aot.backends.base import UNNAMED
+from aot.backends.cpp import solvers
 from aot.backends.cpp.backend import CppHostCalls
 from aot.options import from_environment
 from aot.symbolic import affine_coefficients
@@ -43,6 +45,12 @@ def fake_solver() -> Path:
         subprocess.run([*made, *to, "-l:libcublas.so.13"], check=True)
 
     return made_once("fake_solver", digest_of(*flags, *sorted(SOURCES.iterdir())), make)
+
+
+@pytest.fixture
+def from_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Small matrices are worth the library, too."""
+    monkeypatch.setattr(solvers, "_FROM", dict.fromkeys(solvers._FROM, 1))
 
 
 class Function(nn.Module):
@@ -113,9 +121,10 @@ ROWS: dict[str, Callable[..., Any]] = {
     "lu": lambda a: linalg.lu_factor_ex(a)[:2],
     "solve": lambda a, b: linalg.solve_ex(a.mT, b)[0],
     "inverse": lambda a: linalg.inv_ex(a)[0],
-    "determinant": lambda a: torch.linalg.slogdet(a),
+    "determinant": linalg.slogdet,
     "triangular": lambda a, b: linalg.solve_triangular(a, b, upper=True, unitriangular=True),
-    "qr": lambda a: linalg.qr(a),
+    "qr": linalg.qr,
+    "lstsq": lambda a, b: linalg.lstsq(a, b).solution,
 }
 SQUARES = ("cholesky", "solve", "inverse", "determinant", "triangular", "eigh")
 
@@ -125,12 +134,13 @@ def inputs_of(name: str, dtype: torch.dtype) -> list[torch.Tensor]:
     rows, columns = (66, 66) if name in SQUARES else (70, 66)
     a = torch.randn(2, 3, rows, columns, dtype=dtype)
     b = torch.randn(2, 3, rows, 3, dtype=dtype)
-    return [*a, *b] if name in ("solve", "triangular") else [*a]
+    return [*a, *b] if name in ("solve", "triangular", "lstsq") else [*a]
 
 
 TYPES = [(torch.float64, False), (torch.float64, True), (torch.float32, False)]
 
 
+@pytest.mark.usefixtures("from_one")
 @pytest.mark.parametrize(("dtype", "is_complex"), TYPES, ids=["real", "complex", "single"])
 @pytest.mark.parametrize("name", ROWS)
 def test_records_are_those_of_the_contract(
@@ -157,6 +167,7 @@ def whole(calls: Calls, name: str, record: np.ndarray) -> np.ndarray:
     return part(calls, 0, f"{name}.re", record, 3) + 1j * part(calls, 0, f"{name}.im", record, 3)
 
 
+@pytest.mark.usefixtures("from_one")
 @pytest.mark.parametrize("is_complex", [False, True])
 def test_spectra(is_complex: bool, tmp_path: Path) -> None:
     """Vectors are judged by what they make: their phases are free."""
@@ -183,6 +194,56 @@ def test_spectra(is_complex: bool, tmp_path: Path) -> None:
         np.testing.assert_allclose(made, matrix, atol=1e-10)
 
 
+@pytest.mark.usefixtures("from_one")
+def test_vectors_of_conjugate_values(tmp_path: Path) -> None:
+    calls = calls_of(linalg.eig, False, torch.eye(66, dtype=torch.float64)[None], torch.zeros(1))
+    a = np.zeros((1, 66, 66))
+    for i in range(0, 66, 2):
+        a[0, i : i + 2, i : i + 2] = [[1, 2 + i], [i - 9, 3]]
+    given = {calls.items[0].operands[0]: a.ravel()}
+    (record,), _ = run_calls(tmp_path, calls, given, {}, libraries=fake_solver())
+    parts = {
+        name: part(calls, 0, f"{name}.re", record, 1) + 1j * part(calls, 0, f"{name}.im", record, 1)
+        for name in ("values", "vectors")
+    }
+    assert 0 < np.count_nonzero(parts["values"].imag) < 66
+    made = parts["vectors"] * parts["values"][:, None, :]
+    np.testing.assert_allclose(a @ parts["vectors"], made, atol=1e-12)
+    np.testing.assert_allclose(np.linalg.norm(parts["vectors"], axis=1), 1, rtol=1e-12)
+
+
+@pytest.mark.usefixtures("from_one")
+def test_pairs_are_moved_at_once(tmp_path: Path) -> None:
+    """Of a complex tensor, whose imaginary parts lie beside the real ones."""
+
+    class Pairs(nn.Module):
+        def forward(self, a: torch.Tensor) -> torch.Tensor:
+            return linalg.inv_ex(torch.view_as_complex(a).mT)[0]
+
+    host = CppHostCalls()
+    given = torch.randn(2, 66, 66, 2, dtype=torch.float64)
+    graph, kernels = host.emit(kernels_of(Pairs(), given))
+    without = {replace(kernel, text=FAILS): ("cuda",) for kernel in kernels}
+    library = host.compile(without, from_environment())
+    calls = Calls(graph, library, tuple(kernel.name for kernel in kernels))
+    source = calls.items[0].operands[0]
+    (record,), _ = run_calls(
+        tmp_path, calls, {source: given.numpy().ravel()}, {}, libraries=fake_solver()
+    )
+    found = record.reshape(2, -1)[:, : 2 * 66 * 66].reshape(2, 2, 66, 66)
+    wanted = linalg.inv(torch.view_as_complex(given).mT).numpy()
+    np.testing.assert_allclose(found[:, 0] + 1j * found[:, 1], wanted, rtol=1e-8, atol=1e-10)
+
+
+def test_small_ones_are_the_hosts(tmp_path: Path) -> None:
+    """Which ends the process here."""
+    calls = calls_of(lambda a: linalg.inv_ex(a)[0], False, torch.zeros(1, 66, 66), torch.zeros(1))
+    given = {calls.items[0].operands[0]: np.eye(66, dtype=np.float32).ravel()}
+    with pytest.raises(AssertionError, match=f"assert -{int(signal.SIGILL)} == 0"):
+        run_calls(tmp_path, calls, given, {}, libraries=fake_solver())
+
+
+@pytest.mark.usefixtures("from_one")
 def test_what_holds_no_numbers_has_none(tmp_path: Path) -> None:
     """Of a batch, that matrix alone."""
     calls = calls_of(linalg.eigvalsh, False, torch.zeros(2, 66, 66), torch.zeros(1))
@@ -195,10 +256,9 @@ def test_what_holds_no_numbers_has_none(tmp_path: Path) -> None:
     assert np.isnan(values[1]).all()
 
 
+@pytest.mark.usefixtures("from_one")
 def test_a_failure_of_the_library(tmp_path: Path) -> None:
     calls = calls_of(lambda a: linalg.inv_ex(a)[0], False, torch.zeros(1, 66, 66), torch.zeros(1))
     given = {calls.items[0].operands[0]: np.eye(66, dtype=np.float32).ravel()}
-    _, said = run_calls(
-        tmp_path, calls, given, {}, ["cuMemsetD8Async"], libraries=fake_solver()
-    )
+    _, said = run_calls(tmp_path, calls, given, {}, ["cuMemsetD8Async"], libraries=fake_solver())
     assert said == [f"{calls.operators[0]}: cuSOLVER failed, or the GPU ahead of the call"]

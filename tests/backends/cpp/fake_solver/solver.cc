@@ -17,6 +17,14 @@ API int cusolverDnSetStream(Handle* handle, void* stream) {
   handle->stream = stream;
   return 0;
 }
+API int cusolverDnCreateParams(void** rules) {
+  *rules = new int;
+  return 0;
+}
+API int cusolverDnDestroyParams(void* rules) {
+  delete static_cast<int*>(rules);
+  return 0;
+}
 API int cusolverDnCreateGesvdjInfo(void** rules) {
   *rules = new int;
   return 0;
@@ -261,62 +269,113 @@ int syevd(Handle* h, bool vectors, int n, void* at, void* values, int* info) {
 
 }  // namespace
 
-#define SIZE(L, name, ...)                                          \
+#define SIZE(L, name, ...)                                                    \
   API int cusolverDn##L##name##_bufferSize(Handle*, __VA_ARGS__, int* size) { \
-    *size = 4;                                                      \
-    return 0;                                                       \
+    *size = 4;                                                                \
+    return 0;                                                                 \
   }
 
-#define OF_TYPE(L, T)                                                                         \
-  SIZE(L, potrf, int, int, void*, int)                                                        \
-  SIZE(L, getrf, int, int, void*, int)                                                        \
-  SIZE(L, geqrf, int, int, void*, int)                                                        \
-  API int cusolverDn##L##potrf(Handle* h, int uplo, int n, void* a, int lda, void*, int,      \
-                               int* info) {                                                   \
-    return uplo == 0 && lda == n ? potrf<T>(h, n, a, info) : 3;                               \
-  }                                                                                           \
-  API int cusolverDn##L##getrf(Handle* h, int m, int n, void* a, int lda, void*, int* pivots, \
-                               int* info) {                                                   \
-    return lda == m ? getrf<T>(h, m, n, a, pivots, info) : 3;                                 \
-  }                                                                                           \
-  API int cusolverDn##L##getrs(Handle* h, int trans, int n, int r, const void* a, int lda,    \
-                               const int* pivots, void* b, int ldb, int* info) {              \
-    if (trans != 0 || lda != n || ldb != n) return 3;                                         \
-    return getrs<T>(h, n, r, a, pivots, b, info);                                             \
-  }                                                                                           \
-  API int cusolverDn##L##geqrf(Handle* h, int m, int n, void* a, int lda, void* tau, void*,   \
-                               int, int* info) {                                              \
-    return lda == m ? geqrf<T>(h, m, n, a, tau, info) : 3;                                    \
+#define OF_TYPE(L, T)                                                                            \
+  SIZE(L, potrf, int, int, void*, int)                                                           \
+  SIZE(L, getrf, int, int, void*, int)                                                           \
+  SIZE(L, geqrf, int, int, void*, int)                                                           \
+  API int cusolverDn##L##potrf(Handle* h, int uplo, int n, void* a, int lda, void*, int,         \
+                               int* info) {                                                      \
+    return uplo == 0 && lda == n ? potrf<T>(h, n, a, info) : 3;                                  \
+  }                                                                                              \
+  API int cusolverDn##L##getrf(Handle* h, int m, int n, void* a, int lda, void*, int* pivots,    \
+                               int* info) {                                                      \
+    return lda == m ? getrf<T>(h, m, n, a, pivots, info) : 3;                                    \
+  }                                                                                              \
+  API int cusolverDn##L##getrs(Handle* h, int trans, int n, int r, const void* a, int lda,       \
+                               const int* pivots, void* b, int ldb, int* info) {                 \
+    if (trans != 0 || lda != n || ldb != n) return 3;                                            \
+    return getrs<T>(h, n, r, a, pivots, b, info);                                                \
+  }                                                                                              \
+  API int cusolverDn##L##geqrf(Handle* h, int m, int n, void* a, int lda, void* tau, void*, int, \
+                               int* info) {                                                      \
+    return lda == m ? geqrf<T>(h, m, n, a, tau, info) : 3;                                       \
   }
 FOR_EACH_TYPE(OF_TYPE)
 
 // Real and complex ones have different names.
-#define NAMED(L, T, Real, mqr_, syevd_, turned)                                                   \
-  SIZE(L, mqr_, int, int, int, int, int, const void*, int, const void*, const void*, int)         \
-  SIZE(L, syevd_, int, int, int, const void*, int, const void*)                                   \
-  API int cusolverDn##L##gesvdj_bufferSize(Handle*, int, int, int, int, const void*, int,         \
-                                           const void*, const void*, int, const void*, int,       \
-                                           int* size, void*) {                                    \
-    *size = 4;                                                                                    \
-    return 0;                                                                                     \
-  }                                                                                               \
-  API int cusolverDn##L##mqr_(Handle* h, int side, int trans, int m, int r, int k, const void* a, \
-                              int lda, const void* tau, void* c, int ldc, void*, int,             \
-                              int* info) {                                                        \
-    if (side != 0 || (trans != 0 && trans != turned) || ldc != m) return 3;                       \
-    return mqr<T>(h, trans != 0, m, r, k, a, lda, tau, c, info);                                  \
-  }                                                                                               \
-  API int cusolverDn##L##syevd_(Handle* h, int mode, int uplo, int n, void* a, int lda,           \
-                                void* values, void*, int, int* info) {                            \
-    return uplo == 0 && lda == n ? syevd<T, Real>(h, mode == 1, n, a, values, info) : 3;          \
-  }                                                                                               \
-  API int cusolverDn##L##gesvdj(Handle* h, int mode, int economy, int m, int n, void* a, int lda, \
-                                void* s, void* u, int ldu, void* v, int ldv, void*, int,          \
-                                int* info, void*) {                                               \
-    if (economy != 1 || lda != m || ldu != m || ldv != n || m < n) return 3;                      \
-    return gesvdj<T, Real>(h, mode == 1, m, n, a, s, u, v, info);                                 \
+#define NAMED(L, T, Real, mqr_, syevd_, turned)                                                    \
+  SIZE(L, mqr_, int, int, int, int, int, const void*, int, const void*, const void*, int)          \
+  SIZE(L, syevd_, int, int, int, const void*, int, const void*)                                    \
+  API int cusolverDn##L##gesvdj_bufferSize(Handle*, int, int, int, int, const void*, int,          \
+                                           const void*, const void*, int, const void*, int,        \
+                                           int* size, void*) {                                     \
+    *size = 4;                                                                                     \
+    return 0;                                                                                      \
+  }                                                                                                \
+  API int cusolverDn##L##mqr_(Handle* h, int side, int trans, int m, int r, int k, const void* a,  \
+                              int lda, const void* tau, void* c, int ldc, void*, int, int* info) { \
+    if (side != 0 || (trans != 0 && trans != turned) || ldc != m) return 3;                        \
+    return mqr<T>(h, trans != 0, m, r, k, a, lda, tau, c, info);                                   \
+  }                                                                                                \
+  API int cusolverDn##L##syevd_(Handle* h, int mode, int uplo, int n, void* a, int lda,            \
+                                void* values, void*, int, int* info) {                             \
+    return uplo == 0 && lda == n ? syevd<T, Real>(h, mode == 1, n, a, values, info) : 3;           \
+  }                                                                                                \
+  API int cusolverDn##L##gesvdj(Handle* h, int mode, int economy, int m, int n, void* a, int lda,  \
+                                void* s, void* u, int ldu, void* v, int ldv, void*, int,           \
+                                int* info, void*) {                                                \
+    if (economy != 1 || lda != m || ldu != m || ldv != n || m < n) return 3;                       \
+    return gesvdj<T, Real>(h, mode == 1, m, n, a, s, u, v, info);                                  \
   }
 NAMED(S, float, float, ormqr, syevd, 1)
 NAMED(D, double, double, ormqr, syevd, 1)
 NAMED(C, std::complex<float>, float, unmqr, heevd, 2)
 NAMED(Z, std::complex<double>, double, unmqr, heevd, 2)
+
+namespace {
+constexpr int kDouble = 1, kComplexDouble = 5;
+}
+
+API int cusolverDnXgeev_bufferSize(Handle*, void*, int, int, int64_t, int, const void*, int64_t,
+                                   int, const void*, int, const void*, int64_t, int, const void*,
+                                   int64_t, int, size_t* on_device, size_t* on_host) {
+  *on_device = *on_host = 64;
+  return 0;
+}
+
+// Of real matrices that are 2 x 2 blocks along the diagonal, and nothing else.
+API int cusolverDnXgeev(Handle* h, void*, int left, int right, int64_t n, int a_type, void* at,
+                        int64_t lda, int w_type, void* values, int, void*, int64_t, int v_type,
+                        void* vectors, int64_t ldv, int type, void*, size_t, void*, size_t,
+                        int* info) {
+  if (left != 0 || a_type != kDouble || w_type != kComplexDouble || v_type != kDouble ||
+      type != kDouble || lda != n || ldv != n) {
+    return 3;
+  }
+  const Numbers a = pull<double>(h, at, size_t(n * n));
+  Numbers found(static_cast<size_t>(n)), v(size_t(n * n));
+  for (int64_t i = 0; i < n; i += 2) {
+    const auto number = [&](int64_t row, int64_t column) {
+      return a[size_t(i + row + (i + column) * n)].real();
+    };
+    const double middle = (number(0, 0) + number(1, 1)) / 2, b = number(0, 1);
+    const double rest = middle * middle - number(0, 0) * number(1, 1) + b * number(1, 0);
+    const Number root = std::sqrt(Number(rest));
+    Number* const one = v.data() + i + i * n;
+    Number* const other = one + n;
+    found[size_t(i)] = middle + root;
+    found[size_t(i) + 1] = middle - root;
+    if (rest < 0) {
+      const double norm = std::sqrt(b * b + std::norm(found[size_t(i)] - number(0, 0)));
+      one[0] = b / norm;
+      one[1] = (middle - number(0, 0)) / norm;
+      other[1] = root.imag() / norm;
+    } else {
+      for (int k = 0; k < 2; ++k) {
+        const double below = found[size_t(i + k)].real() - number(0, 0);
+        (k ? other : one)[0] = b / std::hypot(b, below);
+        (k ? other : one)[1] = below / std::hypot(b, below);
+      }
+    }
+  }
+  push<std::complex<double>>(h, values, found);
+  if (right != 0) push<double>(h, vectors, v);
+  push_words(h, info, {0});
+  return 0;
+}

@@ -154,6 +154,7 @@ struct SolverRoutine {
   void (Solver::*run)(int64_t) = nullptr;
   char type = 0;  // S, D, C or Z
   bool upper = false, unit = false, back = false;
+  double from = 0;  // columns of a lone matrix for which it is as fast as the host
 };
 
 inline SolverOperand operand_of(const aot_argument& reads, const Numbers& numbers, int index,
@@ -165,9 +166,15 @@ inline SolverOperand operand_of(const aot_argument& reads, const Numbers& number
   return {at(of), complex ? at(imaginary) : 0, of[2], of[3], of[4]};
 }
 
-// Whether a call is one for cuSOLVER, which takes a matrix at a time.
-inline bool worth(const SolverCall& call, bool has_sides) {
-  return call.m > 0 && call.n > 0 && (call.r > 0 || !has_sides);
+// Whether cuSOLVER, which takes a matrix at a time, is faster than the host, which takes as many as
+// it has threads. What each needs for a matrix of n columns grows, between 100 and 1024 of them, by
+// n on a GPU, whose steps wait for each other, and by n^2.5 on the host; k threads did the work of
+// k^0.65 on the sixteen processors beside an H200.
+inline bool worth(const SolverCall& call, const SolverRoutine& routine, bool has_sides) {
+  if (call.m < 1 || call.n < 1 || (has_sides && call.r < 1)) return false;
+  const int most = processors();
+  const double together = pow(double(call.batch < most ? call.batch : most), 0.65);
+  return sqrt(double(call.m) * double(call.n)) >= routine.from * pow(together, 2.0 / 3);
 }
 
 enum Outcome { kComputed, kNotHere, kFailed };
@@ -195,11 +202,11 @@ inline Outcome by_library(const aot_operator_call* call, const SolverRoutine& ro
                              address(call->results[0]),
                              numbers.record()};
   const bool has_sides = numbers.operand(1)[0] >= 0;
-  if (!worth(wanted, has_sides) || !can_move(a, wanted.m, wanted.n) ||
+  if (!worth(wanted, routine, has_sides) || !can_move(a, wanted.m, wanted.n) ||
       (has_sides && !can_move(b, wanted.m, wanted.r))) {
     return kNotHere;
   }
-  SolverPlace* const place = places.take(driver);
+  SolverPlace* const place = places.take(driver, call->results[0].device.device_id);
   if (place == nullptr) return kNotHere;
   SolverWork work(place, call->stream, routine.type);
   Solver solver(work, wanted);
@@ -220,9 +227,12 @@ int call_kernel(const aot_operator_call* call, const Kernel& kernel, int widest,
   Driver driver;
   if (!driver.find()) return fails(call, "libcuda.so.1 lacks functions that copy memory");
   switch (by_library(call, routine, numbers, driver, places)) {
-    case kComputed: return 0;
-    case kFailed: return fails(call, "cuSOLVER failed, or the GPU ahead of the call");
-    case kNotHere: break;
+    case kComputed:
+      return 0;
+    case kFailed:
+      return fails(call, "cuSOLVER failed, or the GPU ahead of the call");
+    case kNotHere:
+      break;
   }
   const int64_t work = numbers.work(), grain = numbers.grain();
   const size_t scratch = (size_t(numbers.scratch()) + kLine - 1) / kLine * kLine;

@@ -22,7 +22,6 @@ struct Driver {
   int (*take)(uint64_t* at, size_t bytes) = nullptr;
   int (*give)(uint64_t at) = nullptr;
   int (*context)(void** context) = nullptr;
-  int (*device)(int* device) = nullptr;
   int (*retain)(void** context, int device) = nullptr;
   int (*release)(int device) = nullptr;
   int (*push)(void* context) = nullptr;
@@ -31,19 +30,15 @@ struct Driver {
   bool find() {
     void* const library = dlopen("libcuda.so.1", RTLD_NOW);
     if (library == nullptr) return false;
-    const bool all = look(library, "cuMemcpyDtoHAsync_v2", &to_host) &&
-                     look(library, "cuMemcpyHtoDAsync_v2", &to_device) &&
-                     look(library, "cuMemcpyDtoDAsync_v2", &copy) &&
-                     look(library, "cuMemsetD8Async", &fill) &&
-                     look(library, "cuStreamSynchronize", &wait) &&
-                     look(library, "cuMemAlloc_v2", &take) &&
-                     look(library, "cuMemFree_v2", &give) &&
-                     look(library, "cuCtxGetCurrent", &context) &&
-                     look(library, "cuCtxGetDevice", &device) &&
-                     look(library, "cuDevicePrimaryCtxRetain", &retain) &&
-                     look(library, "cuDevicePrimaryCtxRelease_v2", &release) &&
-                     look(library, "cuCtxPushCurrent_v2", &push) &&
-                     look(library, "cuCtxPopCurrent_v2", &pop);
+    const bool all =
+        look(library, "cuMemcpyDtoHAsync_v2", &to_host) &&
+        look(library, "cuMemcpyHtoDAsync_v2", &to_device) &&
+        look(library, "cuMemcpyDtoDAsync_v2", &copy) && look(library, "cuMemsetD8Async", &fill) &&
+        look(library, "cuStreamSynchronize", &wait) && look(library, "cuMemAlloc_v2", &take) &&
+        look(library, "cuMemFree_v2", &give) && look(library, "cuCtxGetCurrent", &context) &&
+        look(library, "cuDevicePrimaryCtxRetain", &retain) &&
+        look(library, "cuDevicePrimaryCtxRelease_v2", &release) &&
+        look(library, "cuCtxPushCurrent_v2", &push) && look(library, "cuCtxPopCurrent_v2", &pop);
     dlclose(library);  // the runtime holds it
     return all;
   }
@@ -125,7 +120,7 @@ struct SolverPlace {
   SolverPlace* next;
 
   // Null where a handle cannot be made, for example for want of memory.
-  static SolverPlace* make(const Driver& driver, void* context) {
+  static SolverPlace* make(const Driver& driver, void* context, int device) {
     auto* const place = static_cast<SolverPlace*>(calloc(1, sizeof(SolverPlace)));
     if (place == nullptr) return nullptr;
     place->driver = driver;
@@ -133,12 +128,12 @@ struct SolverPlace {
     const SolverLibrary& library = SolverLibrary::found();
     const auto solver = library.solver<Create>("Create"), blas = library.blas<Create>("Create_v2");
     void* kept = nullptr;
-    if (solver == nullptr || blas == nullptr || driver.device(&place->device) != 0 ||
-        driver.retain(&kept, place->device) != 0) {
+    if (solver == nullptr || blas == nullptr || driver.retain(&kept, device) != 0) {
       free(place);
       return nullptr;
     }
     place->context = context;
+    place->device = device;
     if (solver(&place->solver) == 0 && blas(&place->blas) == 0) return place;
     place->end();
     return nullptr;
@@ -176,7 +171,8 @@ struct SolverPlace {
 // Places that no call works with. As many are made as calls run at once.
 class SolverPlaces {
  public:
-  SolverPlace* take(const Driver& driver) {
+  // Of the context that is current, which is the primary one of a device.
+  SolverPlace* take(const Driver& driver, int device) {
     void* context = nullptr;
     if (driver.context(&context) != 0) return nullptr;
     pthread_mutex_lock(&mutex_);
@@ -185,7 +181,7 @@ class SolverPlaces {
     SolverPlace* const found = *at;
     if (found != nullptr) *at = found->next;
     pthread_mutex_unlock(&mutex_);
-    return found != nullptr ? found : SolverPlace::make(driver, context);
+    return found != nullptr ? found : SolverPlace::make(driver, context, device);
   }
 
   void give(SolverPlace* place) {

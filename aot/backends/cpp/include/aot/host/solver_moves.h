@@ -94,19 +94,22 @@ class SolverWork {
   void load(const SolverOperand& x, int64_t k, int64_t rows, int64_t columns, uint64_t to,
             int spare) {
     const size_t skipped = size_t(k * x.batch) * real_size();
-    if (!is_complex()) return plane(x, x.re + skipped, rows, columns, to);
+    if (!is_complex()) return plane(type_, x, x.re + skipped, rows, columns, to);
+    if (is_paired(x)) {
+      const SolverOperand pairs = {x.re, 0, 0, x.row / 2, x.column / 2};
+      return plane(type_, pairs, x.re + skipped, rows, columns, to);
+    }
     const uint64_t apart = memory(spare, rows * columns, real_size());
     for (int part = 0; part < 2; ++part) {
-      plane(x, (part ? x.im : x.re) + skipped, rows, columns, apart);
+      plane(real_type(), x, (part ? x.im : x.re) + skipped, rows, columns, apart);
       copy(real_type(), rows * columns, apart, 1, to + size_t(part) * real_size(), 2);
     }
   }
 
   // A matrix by columns as rows: all real parts, then all imaginary ones, from `to` on.
   void store(uint64_t from, int64_t rows, int64_t columns, uint64_t to, int spare) {
-    parted(from, rows * columns, to, spare, [&](uint64_t plane, uint64_t target) {
-      turn(plane, rows, columns, target);
-    });
+    parted(from, rows * columns, to, spare,
+           [&](uint64_t plane, uint64_t target) { turn(plane, rows, columns, target); });
   }
 
   // The same as it lies.
@@ -120,25 +123,34 @@ class SolverWork {
   void store_adjoint(uint64_t from, int64_t side, uint64_t to, int spare) {
     store_as_is(from, side * side, to, spare);
     if (!is_complex()) return;
-    const uint64_t imaginary = to + size_t(side * side) * real_size();
+    negate(to + size_t(side * side) * real_size(), side * side);
+  }
+
+  // Real numbers in a row.
+  void negate(uint64_t at, int64_t count) {
     const double minus = -1;
     const float single = -1;
     const void* const factor = real_type() == 'D' ? static_cast<const void*>(&minus) : &single;
-    blas("scal_v2", real_type(), int(side * side), factor, pointer(imaginary), 1);
+    blas("scal_v2", real_type(), int(count), factor, pointer(at), 1);
   }
 
-  // Settings of gesvdj as they come; false where there are none.
-  bool make_rules(void** rules) {
-    const SolverLibrary& library = SolverLibrary::found();
-    const auto make = library.solver<int (*)(void**)>("CreateGesvdjInfo");
-    if (make == nullptr) lack();
-    if (is_well()) did(make(rules));
+  // What `Create<kind>` makes: settings as they come. False where there are none.
+  bool make(const char* kind, void** settings) {
+    const auto create = settings_of<int (*)(void**)>("Create", kind);
+    if (create == nullptr) lack();
+    if (is_well()) did(create(settings));
     return is_well();
   }
 
-  void end_rules(void* rules) {
-    const auto end = SolverLibrary::found().solver<int (*)(void*)>("DestroyGesvdjInfo");
-    if (end != nullptr) end(rules);
+  void end(const char* kind, void* settings) {
+    const auto destroy = settings_of<int (*)(void*)>("Destroy", kind);
+    if (destroy != nullptr) destroy(settings);
+  }
+
+  // Calls a function of any type, which is told of it in its arguments.
+  template <class... Given>
+  void solve_any(const char* name, Given... given) {
+    call(SolverLibrary::found().solver<int (*)(void*, Given...)>(name), place_->solver, given...);
   }
 
   void lack() {
@@ -148,12 +160,19 @@ class SolverWork {
 
   // A real matrix by columns, as rows.
   void turn(uint64_t from, int64_t rows, int64_t columns, uint64_t to) {
-    add(true, columns, rows, from, rows, to);
+    add(real_type(), true, columns, rows, from, rows, to);
   }
 
   static void* pointer(uint64_t at) { return reinterpret_cast<void*>(at); }
 
  private:
+  template <class F>
+  static F settings_of(const char* verb, const char* kind) {
+    char name[32];
+    snprintf(name, sizeof(name), "%s%s", verb, kind);
+    return SolverLibrary::found().solver<F>(name);
+  }
+
   template <class F, class... Given>
   void call(F function, void* handle, Given... given) {
     if (!is_well()) return;
@@ -165,29 +184,36 @@ class SolverWork {
     if (code_ == 0) code_ = code;
   }
 
-  // A real matrix, whose rows or columns are apart by any stride, by columns without gaps.
-  void plane(const SolverOperand& x, uint64_t from, int64_t rows, int64_t columns, uint64_t to) {
-    const size_t size = real_size();
-    if (columns == 1) return copy(real_type(), rows, from, x.row, to, 1);
-    if (rows == 1) return copy(real_type(), columns, from, x.column, to, 1);
-    if (x.column == 1 && x.row >= columns) return add(true, rows, columns, from, x.row, to);
-    if (x.row == 1 && x.column >= rows) return add(false, rows, columns, from, x.column, to);
+  // Whether imaginary parts lie beside real ones, as the library has them.
+  bool is_paired(const SolverOperand& x) const {
+    return x.im == x.re + real_size() && x.row % 2 == 0 && x.column % 2 == 0;
+  }
+
+  // A matrix of a type, whose rows or columns are apart by any stride, by columns without gaps.
+  void plane(char type, const SolverOperand& x, uint64_t from, int64_t rows, int64_t columns,
+             uint64_t to) {
+    if (columns == 1) return copy(type, rows, from, x.row, to, 1);
+    if (rows == 1) return copy(type, columns, from, x.column, to, 1);
+    if (x.column == 1 && x.row >= columns) return add(type, true, rows, columns, from, x.row, to);
+    if (x.row == 1 && x.column >= rows) return add(type, false, rows, columns, from, x.column, to);
+    const size_t size = type == real_type() ? real_size() : 2 * real_size();
     for (int64_t j = 0; j < columns; ++j) {
       const size_t at = size_t(j) * size;
-      copy(real_type(), rows, from + at * size_t(x.column), x.row, to + at * size_t(rows), 1);
+      copy(type, rows, from + at * size_t(x.column), x.row, to + at * size_t(rows), 1);
     }
   }
 
   // to (rows x columns, by columns) = from, whose columns (or rows, where it is turned) are `step`
   // apart.
-  void add(bool turned, int64_t rows, int64_t columns, uint64_t from, int64_t step, uint64_t to) {
-    const double ones[] = {1, 0};
-    const float singles[] = {1, 0};
+  void add(char type, bool turned, int64_t rows, int64_t columns, uint64_t from, int64_t step,
+           uint64_t to) {
+    const double ones[] = {1, 0}, zeros[] = {0, 0};
+    const float singles[] = {1, 0}, nothing[] = {0, 0};
     const bool is_double = real_type() == 'D';
     const void* const one = is_double ? static_cast<const void*>(ones) : singles;
-    const void* const zero = is_double ? static_cast<const void*>(ones + 1) : singles + 1;
-    blas("geam", real_type(), int(turned), 0, int(rows), int(columns), one, pointer(from),
-         int(step), zero, pointer(to), int(rows), pointer(to), int(rows));
+    const void* const zero = is_double ? static_cast<const void*>(zeros) : nothing;
+    blas("geam", type, int(turned), 0, int(rows), int(columns), one, pointer(from), int(step), zero,
+         pointer(to), int(rows), pointer(to), int(rows));
   }
 
   template <class Move>

@@ -19,6 +19,9 @@ struct SolverCall {
 
 enum SolverSlot { kMatrix, kSides, kWorkspace, kApart, kOther, kMore, kWords, kSpare };
 
+// Of the rounding of a matrix' pivots: where the least is not above, another way is asked of ranks.
+constexpr double kDoubt = 1024;
+
 constexpr int kLower = 0, kUpper = 1, kLeft = 0, kAsIs = 0, kTransposed = 1, kConjugate = 2;
 
 // A routine on the matrices of a batch, one after the other.
@@ -76,48 +79,54 @@ class Solver {
   void triangular(int64_t k) {
     const uint64_t a = loaded(k), b = room(kSides, c_.n * c_.r);
     w_.load(c_.b, k, c_.n, c_.r, b, kApart);
-    const double ones[] = {1, 0};
-    const float singles[] = {1, 0};
-    const void* const one =
-        w_.real_type() == 'D' ? static_cast<const void*>(ones) : static_cast<const void*>(singles);
-    w_.blas("trsm_v2", w_.type(), kLeft, c_.upper ? kUpper : kLower, kAsIs, int(c_.unit),
-            int(c_.n), int(c_.r), one, p(a), int(c_.n), p(b), int(c_.n));
+    back(a, int(c_.n), b, int(c_.n), int(c_.r), c_.upper, c_.unit);
     w_.store(b, c_.n, c_.r, part(k), kSpare);
   }
 
   void qr(int64_t k) {
-    const int m = int(c_.m), n = int(c_.n);
-    const uint64_t a = loaded(k), tau = room(kOther, least());
-    int count = 0;
-    w_.solve("geqrf_bufferSize", m, n, p(a), m, &count);
-    const uint64_t work = room(kWorkspace, count);
-    w_.solve("geqrf", m, n, p(a), m, p(tau), p(work), count, p(words(k)));
-    w_.store(a, m, n, part(k), kSpare);
+    const uint64_t a = factored_by_rows(k);
+    w_.store(a, c_.m, c_.n, part(k), kSpare);
     past(c_.m * c_.n);
-    w_.store_as_is(tau, least(), part(k), kSpare);
+    w_.store_as_is(tau(), least(), part(k), kSpare);
   }
 
   // The last row of the operand is tau.
   void reflections(int64_t k) {
     const int m = int(c_.m) - 1, n = int(c_.n), r = int(c_.r), count = m < n ? m : n;
-    const uint64_t a = loaded(k), b = room(kSides, c_.m * c_.r), tau = room(kOther, c_.n);
-    w_.copy(w_.type(), count, a + size_t(m) * w_.size(), m + 1, tau, 1);
+    const uint64_t a = loaded(k), b = room(kSides, c_.m * c_.r);
+    w_.copy(w_.type(), count, a + size_t(m) * w_.size(), m + 1, tau(), 1);
     w_.load(c_.b, k, m, r, b, kApart);
-    const int turned = !c_.back ? kAsIs : w_.is_complex() ? kConjugate : kTransposed;
-    int size = 0;
-    w_.solve(w_.is_complex() ? "unmqr_bufferSize" : "ormqr_bufferSize", kLeft, turned, m, r, count,
-             p(a), m + 1, p(tau), p(b), m, &size);
-    const uint64_t work = room(kWorkspace, size);
-    w_.solve(w_.is_complex() ? "unmqr" : "ormqr", kLeft, turned, m, r, count, p(a), m + 1, p(tau),
-             p(b), m, p(work), size, p(words(k)));
+    reflected(k, a, m + 1, m, count, b, r, c_.back);
     w_.store(b, m, r, part(k), kSpare);
   }
 
   void eigh(int64_t k) { symmetric(k, true); }
   void eigvalsh(int64_t k) { symmetric(k, false); }
 
+  void eig(int64_t k) { general(k, true); }
+  void eigvals(int64_t k) { general(k, false); }
+
   void svd(int64_t k) { singular(k, true); }
   void svdvals(int64_t k) { singular(k, false); }
+
+  // Of matrices of whole rank: of others the library is not the one to ask.
+  void lstsq(int64_t k) {
+    const int m = int(c_.m), n = int(c_.n), r = int(c_.r);
+    if (m < n) return w_.lack();
+    const uint64_t a = factored_by_rows(k), b = room(kSides, c_.m * c_.r);
+    if (!is_whole(a)) return w_.lack();
+    w_.load(c_.b, k, m, r, b, kApart);
+    reflected(k, a, m, m, n, b, r, true);
+    back(a, m, b, m, r, true, false);
+    const uint64_t x = room(kMore, c_.n * c_.r);
+    for (int64_t j = 0; j < r; ++j) {
+      const size_t size = w_.size();
+      w_.copy_bytes(b + size_t(j * m) * size, x + size_t(j * n) * size, size_t(n) * size);
+    }
+    w_.store(x, n, r, part(k), kSpare);
+    past(c_.n * c_.r);
+    rank_at_ = done_;
+  }
 
   void determinant(int64_t k) {
     const uint64_t a = factored(k), diagonals = room(kSides, c_.batch * c_.n);
@@ -137,7 +146,11 @@ class Solver {
     for (int64_t k = 0; k < c_.batch && w_.is_well(); ++k) {
       const int32_t* const pivots = found + k * each;
       int64_t first = 0, count = 0;
-      if (said_.is_there) {
+      if (rank_at_ >= 0) {
+        first = rank_at_;
+        count = 1;
+        put(made, 0, double(c_.n));
+      } else if (said_.is_there) {
         first = said_.at;
         count = say(pivots, pivots[least()], made);
       } else if (pivots[least()] != 0 && is_iterative_) {
@@ -277,6 +290,62 @@ class Solver {
     return a;
   }
 
+  uint64_t tau() { return room(kOther, c_.n); }
+
+  // Reflections below the triangle, and tau.
+  uint64_t factored_by_rows(int64_t k) {
+    const int m = int(c_.m), n = int(c_.n);
+    const uint64_t a = loaded(k);
+    int count = 0;
+    w_.solve("geqrf_bufferSize", m, n, p(a), m, &count);
+    const uint64_t work = room(kWorkspace, count);
+    w_.solve("geqrf", m, n, p(a), m, p(tau()), p(work), count, p(words(k)));
+    return a;
+  }
+
+  // b (m x r) = `count` reflections of a times it, or, `turned`, those of their adjoint.
+  void reflected(int64_t k, uint64_t a, int step, int m, int count, uint64_t b, int r,
+                 bool turned) {
+    const bool complex = w_.is_complex();
+    const int way = !turned ? kAsIs : complex ? kConjugate : kTransposed;
+    int size = 0;
+    w_.solve(complex ? "unmqr_bufferSize" : "ormqr_bufferSize", kLeft, way, m, r, count, p(a), step,
+             p(tau()), p(b), m, &size);
+    const uint64_t work = room(kWorkspace, size);
+    w_.solve(complex ? "unmqr" : "ormqr", kLeft, way, m, r, count, p(a), step, p(tau()), p(b), m,
+             p(work), size, p(words(k)));
+  }
+
+  // b = the inverse of a triangle of a times it.
+  void back(uint64_t a, int a_step, uint64_t b, int b_step, int r, bool upper, bool unit) {
+    const double ones[] = {1, 0};
+    const float singles[] = {1, 0};
+    const void* const one =
+        w_.real_type() == 'D' ? static_cast<const void*>(ones) : static_cast<const void*>(singles);
+    w_.blas("trsm_v2", w_.type(), kLeft, upper ? kUpper : kLower, kAsIs, int(unit), int(c_.n), r,
+            one, p(a), a_step, p(b), b_step);
+  }
+
+  // Whether no pivot of a triangle is small beside another.
+  bool is_whole(uint64_t a) {
+    const int parts = w_.is_complex() ? 2 : 1;
+    const uint64_t diagonal = room(kMore, c_.n);
+    w_.copy(w_.type(), c_.n, a, c_.m + 1, diagonal, 1);
+    Held found(size_t(c_.n) * w_.size());
+    if (found.at == nullptr) return false;
+    w_.to_host(diagonal, found.at, size_t(c_.n) * w_.size());
+    w_.wait();
+    double least = INFINITY, most = 0;
+    for (int64_t i = 0; i < c_.n; ++i) {
+      const double size =
+          hypot(number(found, i * parts), parts == 2 ? number(found, i * parts + 1) : 0);
+      least = size < least ? size : least;
+      most = size > most ? size : most;
+    }
+    const double rounding = w_.real_type() == 'D' ? 0x1p-52 : 0x1p-23;
+    return least > kDoubt * rounding * double(c_.m) * most;
+  }
+
   void back_substituted(int64_t k, uint64_t a, uint64_t b, int64_t sides) {
     const int n = int(c_.n);
     // Its info is of the arguments, which are right: that of the factors stays.
@@ -309,20 +378,79 @@ class Solver {
     if (vectors) w_.store(a, n, n, part(k), kSpare);
   }
 
+  void general(int64_t k, bool vectors) {
+    const int64_t n = c_.n;
+    const uint64_t a = loaded(k), v = room(kSides, n * n);
+    const uint64_t values = w_.memory(kOther, n, 2 * w_.real_size());
+    is_iterative_ = true;
+    factor_by_schur(k, a, values, v, vectors);
+    w_.copy(w_.real_type(), n, values, 2, part(k), 1);
+    done_ += n;
+    w_.copy(w_.real_type(), n, values + w_.real_size(), 2, part(k), 1);
+    done_ += n;
+    if (!vectors) return;
+    if (w_.is_complex()) return w_.store(v, n, n, part(k), kSpare);
+    store_pairs(k, values, v);
+  }
+
+  // geev: numbers of CUDA's types, and complex eigenvalues also of real matrices.
+  void factor_by_schur(int64_t k, uint64_t a, uint64_t values, uint64_t v, bool vectors) {
+    const int64_t n = c_.n;
+    const int real = w_.real_type() == 'D', complex = real + 4,
+              own = w_.is_complex() ? complex : real;
+    void* rules = nullptr;
+    if (!w_.make("Params", &rules)) return;
+    size_t on_device = 0, on_host = 0;
+    w_.solve_any("Xgeev_bufferSize", rules, 0, int(vectors), n, own, p(a), n, complex, p(values),
+                 own, p(v), n, own, p(v), n, own, &on_device, &on_host);
+    const uint64_t work = w_.memory(kWorkspace, int64_t(on_device), 1);
+    Held room(on_host);
+    if (room.at == nullptr) w_.lack();
+    w_.solve_any("Xgeev", rules, 0, int(vectors), n, own, p(a), n, complex, p(values), own, p(v), n,
+                 own, p(v), n, own, p(work), on_device, room.at, on_host, p(words(k)));
+    w_.wait();  // the memory of the host ends here
+    w_.end("Params", rules);
+  }
+
+  // Vectors of a real matrix: of two eigenvalues that are conjugate there are real parts, then
+  // imaginary ones, of the first's.
+  void store_pairs(int64_t k, uint64_t values, uint64_t v) {
+    const int64_t n = c_.n;
+    const size_t size = w_.real_size(), column = size_t(n) * size;
+    const uint64_t imaginary = room(kMore, n * n);
+    Held found(size_t(2 * n) * size);
+    if (found.at == nullptr) return w_.lack();
+    w_.to_host(values, found.at, size_t(2 * n) * size);
+    w_.wait();
+    w_.fill(imaginary, 0, size_t(n) * column);
+    for (int64_t j = 0; j + 1 < n && w_.is_well(); ++j) {
+      if (!(number(found, 2 * j + 1) != 0)) continue;
+      const size_t one = size_t(j) * column, other = one + column;
+      w_.copy_bytes(v + other, imaginary + one, column);
+      w_.copy_bytes(v + other, imaginary + other, column);
+      w_.negate(imaginary + other, n);
+      w_.copy_bytes(v + one, v + other, column);
+      ++j;
+    }
+    w_.turn(v, n, n, part(k));
+    done_ += n * n;
+    w_.turn(imaginary, n, n, part(k));
+  }
+
   void singular(int64_t k, bool vectors) {
     const int m = int(c_.m), n = int(c_.n), mode = vectors, economy = 1;
     is_iterative_ = true;
     const uint64_t a = loaded(k), values = room(kOther, c_.n), v = room(kMore, c_.n * c_.n);
     const uint64_t u = room(kSides, c_.m * c_.n);
     void* rules = nullptr;
-    if (!w_.make_rules(&rules)) return;
+    if (!w_.make("GesvdjInfo", &rules)) return;
     int count = 0;
     w_.solve("gesvdj_bufferSize", mode, economy, m, n, p(a), m, p(values), p(u), m, p(v), n, &count,
              rules);
     const uint64_t work = room(kWorkspace, count);
     w_.solve("gesvdj", mode, economy, m, n, p(a), m, p(values), p(u), m, p(v), n, p(work), count,
              p(words(k)), rules);
-    w_.end_rules(rules);
+    w_.end("GesvdjInfo", rules);
     w_.copy_bytes(values, part(k), size_t(n) * w_.real_size());
     done_ += c_.n;
     if (!vectors) return;
@@ -336,6 +464,7 @@ class Solver {
   int64_t done_ = 0;  // numbers of the record that are written
   Said said_;
   uint64_t diagonals_ = 0;
+  int64_t rank_at_ = -1;
   bool is_iterative_ = false;
 };
 
