@@ -57,12 +57,12 @@ LARGE = (
     ),
     Row(
         "vectors of conjugate values",
-        lambda a: vectors_times_values(*torch.linalg.eig(a)) - a @ torch.linalg.eig(a)[1],
+        lambda a: made_of_spectrum(*torch.linalg.eig(a)),
         lambda d: [(well(d, 500),)],
     ),
     Row(
         "hermitian vectors",
-        lambda a: vectors_times_values(*torch.linalg.eigh(torch.complex(a, a.mT))).abs(),
+        lambda a: made_of_spectrum(*torch.linalg.eigh(torch.complex(a, a.mT))),
         lambda d: [(well(d, 300),)],
     ),
     Row(
@@ -84,9 +84,9 @@ LARGE = (
 """Of matrices that the host factors, or cuSOLVER."""
 
 
-def vectors_times_values(values: torch.Tensor, vectors: torch.Tensor) -> torch.Tensor:
-    """Each vector in the length of its value."""
-    return vectors * values.unsqueeze(-2)
+def made_of_spectrum(values: torch.Tensor, vectors: torch.Tensor) -> torch.Tensor:
+    """The matrix of eigenvalues and vectors: of these, order and phases are free."""
+    return torch.linalg.solve(vectors.mT, (vectors * values.unsqueeze(-2)).mT).mT.real
 
 
 def made_again(parts: tuple[torch.Tensor, torch.Tensor, torch.Tensor]) -> torch.Tensor:
