@@ -81,6 +81,7 @@ class Machine:
         held_rows: Heights of parts of columns that a work unit keeps while it reduces them twice,
             best first.
         held_columns: How many such columns it has.
+        held_points: The same of a part of a row: points of four bytes; a power of two.
         part_points: A partial reduction of fewer is not worth a result of its own.
         part_rows: The same, where a work unit reduces a strip of columns at once.
         most_parts: So many partial results are combined in no time.
@@ -143,6 +144,7 @@ class Machine:
     row_points: int = 1 << 15
     held_rows: tuple[int, ...] = (256, 128)
     held_columns: int = 32
+    held_points: int = 1 << 14
     part_points: int = 1024
     part_rows: int = 256
     most_parts: int = 512

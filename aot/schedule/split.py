@@ -154,28 +154,40 @@ class _Splitter:
     def _sums(self, nest: LoopNest, squares: LoopNest) -> tuple[LoopNest, ...]:
         """Sums of a column's elements in parts, of which another nest sums squared deviations.
 
-        Nothing where a column is short enough to be held, or where columns are no large ones.
+        Or of a row's, where rows are few. Nothing where it is short enough to be held.
         """
         main = self._main_read(nest)
         (axis, *more) = nest.reduction
         if main is None or more or not axis.extent.is_Integer:
             return ()
-        extent, wide = int(axis.extent), self.hints.volume(nest.axes)
-        heights = self.machine.held_rows
-        few = self._units(nest, main, None) < self.machine.units
-        if not self._across(nest, main) or (extent <= max(heights) and not few):
-            return ()
-        enough = self.machine.units * self.machine.held_columns
-        high = next((h for h in heights if -(-extent // h) * wide >= enough), None)
-        if high is None:
+        along = main.stride(axis.symbol) == 1
+        high = self._held_run(nest, main) if along else self._held_column(nest, main, axis)
+        if high is None or high >= int(axis.extent):
             return ()
         part, chunk = self._in_blocks(nest, axis, high)
         reason = f"{squares.name} sums squares of the same elements: a part is read once"
         self.decisions.append(Decision("split", (nest.name,), "two steps", reason))
         made = self._two_steps(part, _Plan(chunk, None, None, reason))
         sums = f"{nest.stores[0].buffer}_part0"
-        self.parts[squares.name] = HeldPart(chunk, high, extent, sums)
+        self.parts[squares.name] = HeldPart(chunk, high, int(axis.extent), sums)
         return made
+
+    def _held_column(self, nest: LoopNest, main: StridedAccess, axis: Axis) -> int | None:
+        """Elements of a column's parts; None for short ones, and for columns that are not large."""
+        wide, heights = self.hints.volume(nest.axes), self.machine.held_rows
+        few = self._units(nest, main, None) < self.machine.units
+        if not self._across(nest, main) or (int(axis.extent) <= max(heights) and not few):
+            return None
+        enough = self.machine.units * self.machine.held_columns
+        return next((h for h in heights if -(-int(axis.extent) // h) * wide >= enough), None)
+
+    def _held_run(self, nest: LoopNest, main: StridedAccess) -> int | None:
+        """Elements of a row's parts where rows are so few that they are cut in any case."""
+        rows, (axis,) = self._units(nest, main, None), nest.reduction
+        size = max(4, self.buffers[main.buffer].dtype.compute.itemsize)
+        high = self.machine.held_points * 4 // size
+        many = rows * (int(axis.extent) // high) >= self.machine.units
+        return high if many and rows < self._enough(nest, main) else None
 
     def _enough(self, nest: LoopNest, main: StridedAccess) -> int:
         """Parallel units from which a nest keeps the device busy."""

@@ -42,6 +42,40 @@ def spread(rows: int, columns: int, *, power: str = "mul", about: str = "mean") 
     return laid(body, {"x": (rows, columns)})
 
 
+def along(rows: int, columns: int) -> LoopGraph:
+    """Sums of rows, and of their squared deviations from the mean."""
+
+    def body(builder: GraphBuilder, x: Tensor) -> Sequence[Tensor]:
+        sizes = [as_expr(columns)]
+
+        def mean(at: Sequence[Expr], r: Sequence[Expr]) -> Node:
+            return binary("div", reduce_("sum", x.load((*at, r[0]))), const(columns, x.dtype))
+
+        means = builder.reduction([as_expr(rows)], sizes, [(x.dtype, mean)])[0]
+
+        def squares(at: Sequence[Expr], r: Sequence[Expr]) -> Node:
+            off = binary("sub", x.load((*at, r[0])), means.load(at))
+            return reduce_("sum", binary("mul", off, off))
+
+        return [means, builder.reduction([as_expr(rows)], sizes, [(x.dtype, squares)])[0]]
+
+    return laid(body, {"x": (rows, columns)})
+
+
+@pytest.mark.parametrize(
+    "columns", [65536, 64000], ids=["even parts", "a last one that ends early"]
+)
+def test_few_long_rows_are_read_once(columns: int) -> None:
+    graph, held = along(2, columns), replace(GPU, held_points=1024)
+    split = split_reductions(graph, held)
+    check_same(graph, split, tolerance=1e-3)
+    assert [op.name for op in split.ops] == ["n0_part", "n0", "n1_part", "n1"]
+    parts = text(split.ops[2])
+    assert "buf1_part0[" in parts and "buf1[" not in parts
+    many = split_reductions(along(16, columns), held)
+    assert all("squares" not in d.reason for d in many.decisions)
+
+
 @pytest.mark.parametrize("rows", [2048, 2000], ids=["even parts", "a last part that ends early"])
 def test_both_sums_come_from_parts(rows: int) -> None:
     graph = spread(rows, 64)

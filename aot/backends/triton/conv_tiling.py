@@ -48,6 +48,14 @@ _GATHERED = 1.04
 """What flat blocks of halves take beside others (14400 x 488 of 4536: 152 us in 71 steps, others
 147 in 72)."""
 
+_SHOWN = 0.5
+"""Of the begin and the end of programs, where a multiprocessor has one at a time of halves: what
+hides neither. 250632 x 256 of 224 took 230 us on an H200 by 128 x 256, 150 by two programs of 128 x
+128; 1728 x 13824 of 160 263 and 158, 78732 x 64 of 3456 132 by 128 x 64 and 116 by 256 x 64."""
+
+_PAIRED_SUMS = 96
+"""Of a thread, up to which registers leave room for another program."""
+
 _MOST_HELD = 160
 """Of 255 registers: blocks of 256 x 128 in steps of 64 pairs, each with an address of its own, kept
 1096 bytes of a thread in memory (89042 x 83 of 625 halves: 238 us, eager 92)."""
@@ -324,5 +332,10 @@ def microseconds(size: ConvSize, tile: ConvTile, gpu: Gpu) -> float:
         least, result = _ALONE
         alone = least + result * tile.rows * tile.columns
     waiting = -(-share // resident) * turns * alone
-    stored = share * tile.rows * tile.columns * 2 * size.dtype.itemsize / bandwidth
-    return (max(busy, waiting) + stored + _FILL) / _CYCLES
+    stored = tile.rows * tile.columns * 2 * size.dtype.itemsize / bandwidth
+    shown = 0.0
+    sums = tile.rows * tile.columns // (tile.warps * WARP)
+    if size.dtype.itemsize == 2 and (resident == 1 or sums > _PAIRED_SUMS):
+        begun = min(turns, tile.stages - 1) * read / bandwidth
+        shown = _SHOWN * (share - 1) * (_FILL + begun + stored)
+    return (max(busy, waiting) + share * stored + shown + _FILL) / _CYCLES

@@ -57,9 +57,8 @@ class Size:
     `turned`: the second operand's depth is not contiguous. `lines`: bytes between neighbouring rows
     of either operand in memory, the lower powers of two that divide them (`line_step`).
     `copied`: descriptors can copy blocks of both. `grouped`: and groups of warps can compute what
-    is fused behind. `single`: blocks of the second operand are read element by element, and its
-    depth is not contiguous. `marked`: there are zeros by which programs tell each other what they
-    have left of blocks that they share.
+    is fused behind. `single`: blocks of either operand are read element by element. `marked`: there
+    are zeros by which programs tell each other what they have left of blocks that they share.
     """
 
     rows: int
@@ -71,7 +70,7 @@ class Size:
     lines: tuple[int, int] = (LINE, LINE)
     copied: bool = True
     grouped: bool = False
-    single: bool = False
+    single: tuple[bool, bool] = (False, False)
     marked: bool = False
 
 
@@ -112,6 +111,9 @@ _SPLIT_SINGLE = (
 products, of groups of four warps, would have them in one bank of shared memory (`Size.single`).
 128 products of 101 x 1016 by 1016 x 273 took 242, 270 and 321 us on an H200, by 128 x 32 554."""
 
+_SPLIT_LOW = tuple(tile for tile in _SPLIT if tile.rows < 64)
+"""The same, not turned: 39 x 2481 by 2481 x 512, 32 times, took 160 us, by higher tiles 466."""
+
 _DOUBLE = (
     DotTile(64, 64, 16, 4, 3, resident=4),
     DotTile(64, 32, 16, 4, 3, resident=4),
@@ -143,6 +145,11 @@ _HELD = 128
 
 _LANES = 32
 
+_MOST_LOADED = 160
+"""Registers of a thread with sums and what it loads of halves by single ones, which nothing copies
+ahead of its use: 39 of 1355 x 1024 (turned) by 1024 x 105 took 100 us on an H200 by 64 x 128 (160),
+124 by 64 x 64, 152 by 128 x 256 (224) and 175 by 128 x 128 (256)."""
+
 _NARROW = 64
 """Columns up to which a product reads more from shared memory than it gives in the time."""
 
@@ -170,8 +177,9 @@ _SHARED = (
 """Of halves, where tensor cores work beside other programs. Of two on a multiprocessor, one
 computes its epilogue while the other multiplies."""
 
-GROUP_DEPTH = 64
-"""Of a step by groups of warps."""
+GROUP_DEPTH, HALF_STEP = 64, 32
+"""Of a step by groups of warps; and of batches whose depth is a multiple of this alone: 8 products
+of 515 x 2336 by 2336 x 2048 took 68 us on an H200, 80 to 85 as Triton multiplies planes."""
 
 GROUP_REGISTERS = {2: 240, 3: 160}
 """Of a thread that multiplies, by the groups that do: a warp that copies needs 24."""
@@ -199,6 +207,9 @@ MOST_TEAM, MOST_SHARES = 8, 4
 
 SHARED_OUT = tuple(replace(tile, shared=MOST_SHARES) for tile in GROUPED)
 """The same where the last blocks may be shared, so that how many there are matters less."""
+
+_HALF_STEPS = tuple(replace(t, depth=HALF_STEP, stages=2 * t.stages) for t in GROUPED)
+"""The same in half steps, as many bytes of which are in flight."""
 
 _FLAT = (
     DotTile(FEW_ROWS, 64, 128, 4, 4),
@@ -406,21 +417,35 @@ def _tiles(size: Size, gpu: Gpu) -> tuple[DotTile, ...]:
     if size.dtype.itemsize == 2:
         if not gpu.async_dots:
             return _HALF
-        # Addresses of plain loads need registers beside the sums.
+        if size.copied and size.grouped and group_step(size.batch, size.depth) == HALF_STEP:
+            return (*_SHARED, *_HALF_STEPS)
         if size.copied and size.grouped:
             shared = SHARED_OUT if size.marked else ()
             few = tuple(t for t in shared if _team(t, size)[0] <= MOST_TEAM)
             return (*_SHARED, *GROUPED, *few)
         if size.copied:
             return _SHARED
-        return tuple(t for t in _SHARED if t != _WIDE)
+        # Addresses of plain loads need registers beside the sums.
+        plain = (t for t in _SHARED if t != _WIDE)
+        return tuple(t for t in plain if not any(size.single) or _loaded(t, size) <= _MOST_LOADED)
     if size.dtype.itemsize == 8:
         groups = size.copied and size.grouped and gpu.copies_blocks and gpu.async_dots
         groups = groups and size.depth >= _LEAST_DOUBLE_DEPTH
         return (*_DOUBLE, *_DOUBLE_GROUPED) if groups else _DOUBLE
-    if size.single and gpu.splits_floats and gpu.async_dots:
-        return _SPLIT_SINGLE
+    if size.single[1] and gpu.splits_floats and gpu.async_dots:
+        return _SPLIT_SINGLE if size.turned else _SPLIT_LOW
     return _SPLIT if gpu.splits_floats else _SINGLE
+
+
+def group_step(batch: int, depth: int) -> int:
+    """The depth of a step by groups of warps: no step may reach into a batch's next matrix."""
+    return HALF_STEP if batch > 1 and depth % GROUP_DEPTH else GROUP_DEPTH
+
+
+def _loaded(tile: DotTile, size: Size) -> int:
+    """Registers of a thread that hold sums, and what it loads of a step element by element."""
+    along = sum(w for w, s in zip((tile.rows, tile.columns), size.single, strict=True) if s)
+    return (tile.rows * tile.columns + along * tile.depth) // (tile.warps * _LANES)
 
 
 def _candidates(size: Size, gpu: Gpu) -> list[DotTile]:

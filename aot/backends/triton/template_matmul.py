@@ -23,12 +23,12 @@ from aot.backends.triton.dot import (
 )
 from aot.backends.triton.dot_tiling import (
     FEW_ROWS,
-    GROUP_DEPTH,
     GROUP_REGISTERS,
     LINE,
     DotTile,
     Size,
     dot_tile,
+    group_step,
     is_few,
     line_step,
 )
@@ -246,8 +246,8 @@ def _tile(
         _is_turned(right, context),
         (_line_step(left, row, context), _line_step(right, column, context)),
         copied=all(_matrix(source, axis, batch, context) is not None for source, axis in sides),
-        grouped=takes_epilogue(kernel) and _is_grouped(kernel, sides, batch, context),
-        single=_is_turned(right, context) and _is_single(right, column, context),
+        grouped=takes_epilogue(kernel) and _is_grouped(kernel, sides, batch, context, hints),
+        single=(_is_single(left, row, context), _is_single(right, column, context)),
         marked=call.marks is not None,
     )
     dear = is_dear(n for s in kernel.stages for nest in s.nests for n in nest.roots)
@@ -259,6 +259,7 @@ def _is_grouped(
     sides: tuple[_Side, _Side],
     batch: tuple[Axis, ...],
     context: KernelContext,
+    hints: Hints,
 ) -> bool:
     """Whether groups of warps can copy both operands, and store the result."""
     dtype = context.buffers[sides[0][0].buffer].dtype
@@ -266,7 +267,8 @@ def _is_grouped(
         return _pair(sides, batch, context) is not None
     if dtype.itemsize != 2 or not stores_vectors(kernel, context):
         return False
-    return _is_flat(_copied(sides, batch, context, GROUP_DEPTH))
+    step = group_step(hints.volume(batch), hints.value(sides[0][0].depth.extent))
+    return _is_flat(_copied(sides, batch, context, step))
 
 
 def _is_turned(source: Operand, context: KernelContext) -> bool:
@@ -277,10 +279,12 @@ def _is_turned(source: Operand, context: KernelContext) -> bool:
 def _is_single(source: Operand, axis: Axis, context: KernelContext) -> bool:
     """True where blocks are read element by element: not known to begin and end at even ones."""
     offset = context.offset(source.buffer, source.index)
-    steps = [coefficient_of(offset, s) for s in offset.free_symbols - {axis.symbol}]
+    beside = next((a for a in (axis, source.depth) if coefficient_of(offset, a.symbol) == 1), None)
+    if beside is None:
+        return True
+    steps = [coefficient_of(offset, s) for s in offset.free_symbols - {beside.symbol}]
     start = substitute(offset, dict.fromkeys(offset.free_symbols, integer(0)))
-    vectors = coefficient_of(offset, axis.symbol) == 1
-    return not (vectors and all(_is_even(e) for e in (*steps, start, axis.extent)))
+    return not all(_is_even(e) for e in (*steps, start, beside.extent))
 
 
 def _is_even(number: Expr | None) -> bool:
@@ -296,10 +300,12 @@ def _is_exchanged(
     Of one whose depth is not, vectors are turned on the way there, and single elements are copied
     all into one bank; those of the first operand come in the order in which they are read. 8
     products of 32 x 2048 by 2048 x 3169 took 709 us, 64 of 1024 x 1024 by 1024 x 64 176, so 126.
+    Not where the first one's would be those single elements: 32 of 512 x 2481 by 2481 x 39 took 471
+    us, by tiles for that 160, in the order in which they are 144.
     """
     splits = context.buffers[left[0].buffer].dtype == FLOAT32 and gpu.async_dots
     few = min(hints.value(axis.extent) for _, axis in (left, right)) <= FEW_ROWS
-    if not splits or few or _is_turned(left[0], context):
+    if not splits or few or _is_turned(left[0], context) or _is_single(*left, context):
         return False
     return _is_turned(right[0], context)
 
@@ -405,9 +411,9 @@ def _matrix(
         return None
     down, right = integer(0), integer(0)
     if planes:
-        if len(batch) != 1 or not _is_multiple(apart[0], each) or apart[0] == 0:
+        if not _is_multiple(apart[-1], each) or apart[-1] == 0 or not _is_one(batch, apart):
             return None
-        many = batch[0].extent, apart[0]
+        many = product([a.extent for a in batch]), apart[-1]
         return _Copied(source.buffer, rows, columns, stride, start, flipped, (down, right), many)
     for one, step in zip(batch, apart, strict=True):
         if not is_int(step) or int(step) < 0 or int(stride) == 0:
@@ -424,9 +430,15 @@ def _matrix(
     return _Copied(source.buffer, rows, columns, stride, start, flipped, (down, right))
 
 
+def _is_one(batch: tuple[Axis, ...], apart: Sequence[Expr]) -> bool:
+    """Whether the axes of a batch are one: each walks on where the next one ends."""
+    pairs = zip(apart, apart[1:], batch[1:], strict=False)
+    return all(step == product((inner, axis.extent)) for step, inner, axis in pairs)
+
+
 def _is_cut(matrix: _Copied) -> bool:
     """Whether plain loads would test where rows end within vectors; else they serve few blocks."""
-    return matrix.flipped and not (is_int(matrix.columns) and int(matrix.columns) % VECTOR == 0)
+    return not (is_int(matrix.columns) and int(matrix.columns) % VECTOR == 0)
 
 
 def _write_origins(hooks: Hooks, batch: tuple[Axis, ...], copied: tuple[_Copied, _Copied]) -> None:

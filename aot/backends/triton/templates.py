@@ -155,12 +155,14 @@ has to be room for six of each tile. A program reads 128 keys in about a microse
 that combines takes two: from 512 keys on, the walk gets shorter by more than that.
 """
 
-MASK_ROWS = MaskRows(bytes=16, words=4, least_uses=4, least_scores=1 << 22)
+MASK_ROWS = MaskRows(bytes=16, words=4, least_uses=1, least_scores=1 << 22)
 """Loads of less than a word cannot be copied to shared memory ahead of their use: a block's numbers
 are in registers, one a load, beside its scores. 64 by 64 of bool in rows of 3699: 64 loads a
 thread, 247 registers (Triton 3.6: 255 and 416 bytes spilled); in rows of 3712 12 copies of 8
 bytes, 126 registers, so that a multiprocessor has twice as many programs. A score took 7 ps more
-there on an H100, as long as copies take for 17 bytes: a launch is worth far fewer than 2^22."""
+there on an H100, as long as copies take for 17 bytes: a launch is worth far fewer than 2^22, and a
+copy what it costs where two heads share a mask (4 x 2 of 1482 queries and 2561 keys with a bias of
+halves: 519 us on an H200, by a copy 99)."""
 
 HEAD_ROWS = HeadRows(bytes=16, least_uses=256, least_work=1 << 28)
 """What descriptors and the widest loads take."""

@@ -26,10 +26,10 @@ LOOP_POINTS = 4096
 of float64 took 0.8 of the time so on an H200."""
 
 NEAR_ROWS = (1 << 16, 1 << 19)
-NEAR_POINTS, NEAR_WARPS = 16384, 32
+NEAR_BYTES, NEAR_WARPS = 65536, 32
 """Bytes of rows, from and up to, that are walked again by programs which fill a multiprocessor
-each, of so many points a turn: what so few rows have read is in the second-level cache still.
-Softmax of 512 rows of 131,072 on an H200: 176 us, before 202, in bfloat16 91, before 108; layer
+each, of so many bytes a turn: what so few rows have read is in the second-level cache still.
+Softmax of 512 rows of 131,072 on an H200: 176 us, before 202, in bfloat16 85, before 108; layer
 norms of 65,536 in bfloat16 74, before 116."""
 
 TILE_POINTS = 4096
@@ -349,7 +349,7 @@ def row_tile(kernel: NestKernel, context: KernelContext, hints: Hints, units: in
     columns: dict[tuple[Expr, ...], TileDim] = {}
     looped: set[str] = set()
     near = not across and _is_near(kernel, context, longest)
-    turn = NEAR_POINTS if near else LOOP_POINTS * 4 // size
+    turn = _near_points(kernel, context) if near else LOOP_POINTS * 4 // size
     placed = across and not held and _finds_places(kernel)
     if across and not held:
         turn = _across_points(kernel, context, hints, rows // block >= units)
@@ -404,6 +404,11 @@ def _is_near(kernel: NestKernel, context: KernelContext, longest: int) -> bool:
     least, most = NEAR_ROWS
     narrow = _widest_element(kernel) <= 4
     return narrow and least <= longest * sum(found.values()) <= most
+
+
+def _near_points(kernel: NestKernel, context: KernelContext) -> int:
+    """Points of a turn over rows that are near: as many bytes of halves as of singles."""
+    return NEAR_BYTES // max(2, *(context.buffers[a.buffer].dtype.itemsize for a in _reads(kernel)))
 
 
 def _own_rows(kernel: NestKernel, context: KernelContext, hints: Hints, most: int) -> int:

@@ -63,6 +63,14 @@ def test_large_convolutions_take_large_blocks() -> None:
     assert tile.rows * tile.columns >= 128 * 128
 
 
+def test_short_programs_do_not_have_a_multiprocessor_for_themselves() -> None:
+    """What a block of 128 x 256 begins and ends with would be all to be seen of four steps."""
+    short = conv_tile(ConvSize(250632, 256, 1, 1, 224, FLOAT16, last=True), GPUS["sm_90"])
+    assert short.rows * short.columns <= 128 * 128
+    deep = conv_tile(ConvSize(42632, 1024, 1, 4, 192, FLOAT16, last=True), GPUS["sm_90"])
+    assert deep.rows * deep.columns == 128 * 256
+
+
 def test_steps_are_deep_where_there_are_many() -> None:
     conv = ConvSize(110592, 64, 1, 27, 464, BFLOAT16, last=True)
     assert conv_tile(conv, GPUS["sm_90"]).depth >= 64

@@ -6,7 +6,14 @@ from dataclasses import replace
 
 import pytest
 
-from aot.backends.triton.dot_tiling import LINE, Size, depth_parts, dot_tile, line_step
+from aot.backends.triton.dot_tiling import (
+    GROUP_DEPTH,
+    LINE,
+    Size,
+    depth_parts,
+    dot_tile,
+    line_step,
+)
 from aot.backends.triton.gpu import GPUS
 from aot.ir.dtypes import BFLOAT16, FLOAT32, FLOAT64
 
@@ -49,13 +56,34 @@ def test_what_lies_outside_of_a_matrix_is_not_free():
 def test_single_elements_of_a_turned_operand_are_not_multiplied_asynchronously():
     """Programs of two warps, or blocks of few rows, have no asynchronous products."""
     size = Size(101, 273, 1016, 128, FLOAT32, turned=True)
-    single = dot_tile(replace(size, single=True), GPUS["sm_90"], dear=False)
-    assert single.warps < 4 or single.rows < 64
+    for turned in (True, False):
+        alone = replace(size, turned=turned, single=(False, True))
+        single = dot_tile(alone, GPUS["sm_90"], dear=False)
+        assert single.warps < 4 or single.rows < 64
     other = dot_tile(size, GPUS["sm_90"], dear=False)
     assert other.warps >= 4 and other.rows >= 64
     step_by_step = GPUS["sm_80"]
-    found = [dot_tile(replace(size, single=s), step_by_step, dear=False) for s in (True, False)]
+    sides = (False, True), (False, False)
+    found = [dot_tile(replace(size, single=s), step_by_step, dear=False) for s in sides]
     assert found[0] == found[1]
+
+
+def test_registers_hold_single_halves_and_sums():
+    """What is loaded by single halves waits in registers: 128 by 128 would have 256 a thread."""
+    size = Size(1355, 105, 1024, 39, BFLOAT16, copied=False)
+    plain = dot_tile(size, GPUS["sm_90"], dear=False)
+    assert plain.rows * plain.columns >= 128 * 128
+    single = dot_tile(replace(size, single=(True, True)), GPUS["sm_90"], dear=False)
+    loaded = (single.rows + single.columns) * single.depth + single.rows * single.columns
+    assert loaded <= 160 * 32 * single.warps
+
+
+def test_steps_by_groups_do_not_reach_into_a_batch_s_next_matrix():
+    """A depth of 2336 is no multiple of 64: half steps end with it."""
+    size = Size(515, 2048, 2336, 8, BFLOAT16, grouped=True)
+    found = dot_tile(size, GPUS["sm_90"], dear=False)
+    assert found.groups and size.depth % found.depth == 0
+    assert dot_tile(replace(size, batch=1), GPUS["sm_90"], dear=False).depth == GROUP_DEPTH
 
 
 def test_few_rows_and_small_products_get_small_tiles():

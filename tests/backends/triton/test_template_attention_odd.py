@@ -64,6 +64,13 @@ def test_masks_of_odd_rows_are_copied_first(kind, monkeypatch):
     check_close(model, function, args)
 
 
+def test_two_heads_that_share_a_mask_are_worth_its_copy():
+    """Of a single one there are too few scores."""
+    for heads in (1, 2):
+        model = captured(attend("bias"), arguments("bias", 40, 1501, BF16, batch=1, heads=heads))
+        assert len(emitted(model).launches) == heads
+
+
 @pytest.mark.parametrize("kind", ("seen", "bias"))
 def test_masks_of_odd_rows_are_read_in_words(kind):
     """Copied ahead of their use; only at the edge by single numbers, into registers."""

@@ -6,8 +6,11 @@ import pytest
 import torch
 
 from aot.backends.triton import dot_tiling
+from aot.backends.triton.template_matmul import _is_one
 from aot.frontend.capture import capture_module
 from aot.frontend.weights import to_array
+from aot.ir.nests import Axis
+from aot.symbolic import integer, var
 from tests.backends.triton.interpret import run_emitted
 from tests.backends.triton.templates import (
     captured,
@@ -111,6 +114,39 @@ def test_single_elements_of_a_turned_operand_come_first(function):
     assert left.startswith("left") and "m < 99" in left
     assert right.startswith("right") and "n < 40" in right
     check_close(model, function, args)
+
+
+def test_single_elements_of_the_first_operand_stay_first():
+    """Its rows of 129 elements would be a second operand's, copied one by one into one bank."""
+    args = tensors((2, 40, 129), (2, 129, 99))
+    model = captured(torch.matmul, args)
+    (text,) = [f.text for f in emitted(model).functions]
+    left, right = text.split("def k0_load_")[1:]
+    assert "m < 40" in left and "n < 99" in right
+    check_close(model, torch.matmul, args)
+
+
+def test_a_depth_that_ends_within_vectors_is_copied_by_descriptors():
+    """Few blocks, but rows that start at whole lines: nothing tests where 1001 numbers end."""
+    torch.manual_seed(seeded())
+    layers = torch.nn.Sequential(
+        torch.nn.Linear(40, 1001), torch.nn.GELU(), torch.nn.Linear(1001, 40)
+    ).bfloat16()
+    (x,) = tensors((160, 40), dtype=torch.bfloat16)
+    with torch.no_grad():
+        model = capture_module(layers, (x,))
+        text = emitted(model).functions[-1].text
+        assert "shape=[160, 1001]" in text and "load_left" not in text
+        (actual,) = interpret_triton(model, (x,))
+        eager, exact = layers(x), layers.double()(x.double())
+    assert difference(actual, to_array(eager), torch.bfloat16, to_array(exact)) == ""
+
+
+def test_axes_of_a_batch_are_one_where_each_goes_on_where_the_next_one_ends():
+    axes = tuple(Axis(var(name), integer(n)) for name, n in (("a", 3), ("b", 4), ("c", 5)))
+    steps = [[integer(n) for n in steps] for steps in ((160, 40, 8), (161, 40, 8), (160, 48, 8))]
+    assert [_is_one(axes, apart) for apart in steps] == [True, False, False]
+    assert _is_one(axes[:1], steps[0][:1])
 
 
 @pytest.mark.parametrize("columns", [98, 96])

@@ -104,6 +104,8 @@ def test_long_rows_that_caches_keep_are_walked_by_few_programs(
     assert ("evict_last" in function.text) == near
     last = function.text.split("tl.load(")[-1]
     assert last.count("eviction_policy='evict_first'") == 2 * near
+    each = 65536 // dtype.itemsize
+    assert (f"range(0, {columns}, {each})" in function.text) == near
 
 
 def test_what_is_only_reduced_is_walked_as_ever() -> None:
