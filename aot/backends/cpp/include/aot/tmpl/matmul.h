@@ -23,7 +23,7 @@
 
 #include <tuple>
 
-#include "aot/tmpl/matmul_call.h"
+#include "aot/tmpl/matmul_few.h"
 #include "aot/tmpl/matmul_pieces.h"
 #include "aot/tmpl/matmul_shallow.h"
 #include "aot/tmpl/tile_strips.h"
@@ -74,6 +74,7 @@ struct MatmulRun {
       if (bf16_unit() == kBf16Dot) return run.rectangle(b, m0, m1, n0, n1);
     }
 #endif
+    if constexpr (FewRun<Cfg, Epi>::kIs) return FewRun<Cfg, Epi>{p, tile, epi}.columns(b, n0, n1);
     const Blocks blocks(m1 - m0, Cfg::MC);
     for (int64_t nc = n0; nc < n1; nc += Cfg::NC) {
       const int64_t ne = min64(nc + Cfg::NC, n1);
