@@ -316,6 +316,7 @@ def planes_blocking(
     rows = max(1, min(max(oh, 1), _PLANE_PIXELS // columns))
     while rows > 1 and not _may_have(shape, rows, bundle * _plane_elements(shape, rows, columns)):
         rows -= 1
+    rows = -(-max(oh, 1) // -(-max(oh, 1) // rows))  # of blocks alike
     macs = bundle * rows * columns * shape.oc * shape.ic * prod(shape.kernel)
     grain = max(1, _PLANE_MACS // macs)
     return PlanesBlocking(shape, rows, columns, accumulator_bytes, narrow, grain, last, bundle)

@@ -345,6 +345,15 @@ PLANES_CASES = [
     (ConvShape(2, 3, 5, (1, 1, 9), (1, 1, 3), padding=(0, 0, 4)), 2, (1, 1, 200)),
     (ConvShape(2, 3, 4, (2, 3, 3), (2, 1, 2), (1, 2, 1), (1, 1, 2)), 2, (5, 6, 30)),
 ]
+STRIPS = [  # of rows of a lone channel, short ones; volumes whose planes stay for the next ones
+    (square(1, 1, 7, groups=5, padding=3), 1, (1, 11, 11)),
+    (square(1, 1, 3, groups=4, stride=2, dilation=3, padding=3), 1, (1, 22, 21)),
+    (square(2, 1, 3, groups=2, stride=3, padding=1), 2, (1, 17, 29)),
+    (ConvShape(5, 1, 1, (3, 3, 3), padding=(1, 1, 1)), 2, (7, 6, 17)),
+    (ConvShape(3, 2, 3, (3, 3, 3), (2, 2, 2), padding=(1, 1, 1)), 2, (9, 11, 18)),
+    (ConvShape(2, 1, 1, (4, 3, 2), (1, 1, 1), (1, 2, 2), (2, 2, 1)), 1, (5, 6, 9)),
+    (ConvShape(2, 1, 1, (3, 1, 3), (1, 1, 2), padding=(2, 0, 1)), 1, (4, 5, 33)),
+]
 LAST_CASES = [
     *PLANES_CASES,
     (square(4, 4, 3, groups=9, padding=1), 2, (1, 11, 21)),
@@ -399,6 +408,10 @@ def all_cases() -> dict[str, Case]:
     for dtype in ("float64", "bfloat16", "float16"):
         for i in (1, 3, 4, 6):
             table[f"planes{i}_{dtype}"] = in_planes(*PLANES_CASES[i], dtype=dtype)
+    for i, case in enumerate(STRIPS):
+        table[f"strips{i}"] = in_planes(*case, lone=case[0].oc == 1)
+        for dtype in ("float64", "bfloat16", "float16"):
+            table[f"strips{i}_{dtype}"] = in_planes(*case, dtype=dtype)
     for i, case in enumerate(LAST_CASES):
         table[f"last{i}"] = in_planes(*case, last=True)
     for dtype in ("float64", "bfloat16", "float16"):

@@ -9,7 +9,7 @@
 // computed in vain and nothing is turned. The rows of input that a block needs are first copied
 // into scratch, padded and widened; with a stride, columns of equal remainder lie side by side.
 //   work    = n * bundles * od * ceil(oh / ROWS), bundles = ceil(G / BUNDLE)
-//                                              (unit = ((n * bundles + b) * od + d) * steps + step)
+//                                              (unit = ((n * bundles + b) * steps + step) * od + d)
 //   scratch = planes_scratch<Cfg>() bytes, a constant; 64-byte aligned. Python's twin of the
 //   formula
 //             is conv_heuristic.PlanesBlocking.scratch_bytes.
@@ -345,12 +345,14 @@ struct PlanesRun {
     AOT_UNROLL for (int j = 0; j < NV; ++j) Vec::store(to + j * block.columns, acc[j]);
   }
 
-  // All vectors of a block for one channel, whose rows are a strip's at least.
+  // All vectors of a block for one channel. Of fewer rows than a strip has those behind them are
+  // computed, too: there is room.
   template <int NV>
   __attribute__((noinline)) void strips(const Block& block, const T* from, const T* w,
                                         T* out) const {
     for (int64_t row = 0; row < block.rows; row += NV) {
-      const int64_t at = min64(row, block.rows - NV);  // the last strip overlaps the one before
+      // The last strip overlaps the one before.
+      const int64_t at = max64(0, min64(row, block.rows - NV));
       for (int64_t v = 0; v < block.across; ++v) {
         const int64_t column = max64(0, min64(v * kL, block.columns - kL));
         strip<NV>(block, from + at * Cfg::SH * S::kLine + column, w,
@@ -364,7 +366,10 @@ struct PlanesRun {
   __attribute__((noinline)) void channels(const Block& block, const T* from, const T* w,
                                           T* out) const {
     if constexpr (CH == 1 && strip_rows() > 0) {
-      if (block.rows >= strip_rows()) return strips<strip_rows()>(block, from, w, out);
+      // What lies behind a block's rows is zeros or of blocks before, where rows are bordered.
+      constexpr int kStrip = strip_rows();
+      const bool most = bordered && 2 * block.rows > kStrip;
+      if (most || block.rows >= kStrip) return strips<kStrip>(block, from, w, out);
     }
     constexpr int kV = vectors_for(CH);
     Place place{0, 0};
@@ -477,13 +482,13 @@ void planes(const PlanesArgs<Cfg>& p, int64_t begin, int64_t end, void* scratch,
   int64_t group = -1;
   const T* w = nullptr;
   for (int64_t u = begin; u < end; ++u) {
-    const int64_t plane = u / steps, od = plane % p.od, image = plane / p.od;
+    const int64_t od = u % p.od, block = u / p.od, image = block / steps;
     const int64_t g = image % bundles * Cfg::BUNDLE, n = image / bundles;
     const int64_t groups = min64(Cfg::BUNDLE, Cfg::G - g);
-    const int64_t first = u % steps * Cfg::ROWS, last = min64(p.oh, first + Cfg::ROWS);
+    const int64_t first = block % steps * Cfg::ROWS, last = min64(p.oh, first + Cfg::ROWS);
     if (g != group) w = run.weights(group = g, groups);
     if (p.ow <= Cfg::COLS) {
-      const bool follows = S::kRing && steps == 1 && od > 0 && u > begin;
+      const bool follows = S::kRing && od > 0 && u > begin;
       const int64_t held = follows ? Cfg::KD - Cfg::SD : 0;
       run.block(n, g, groups, od, first, last - first, 0, p.ow, w, held);
       continue;
