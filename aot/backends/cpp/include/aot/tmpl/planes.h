@@ -30,6 +30,9 @@ struct PlanesConfig {
   using A = float;                          // element of input and weight
   static constexpr int64_t G = 1;           // groups
   static constexpr int64_t IC = 1, OC = 1;  // channels of one group
+  // Input channels that lines are copied of at a time, or -1: all. Fewer for at most 16 outputs,
+  // and not with LAST.
+  static constexpr int64_t IB = -1;
   static constexpr int64_t KD = 1, KH = 1, KW = 1;
   static constexpr int64_t SD = 1, SH = 1, SW = 1;
   static constexpr int64_t DD = 1, DH = 1, DW = 1;
@@ -62,20 +65,23 @@ inline constexpr int64_t kLeastStripRows = 4, kMostStripRows = 16;
 template <class Cfg>
 struct PlanesShape {
   using T = compute_t<typename Cfg::A>;
-  static constexpr int64_t kK = Cfg::IC * Cfg::KD * Cfg::KH * Cfg::KW;
+  static constexpr int64_t kTaps = Cfg::KD * Cfg::KH * Cfg::KW, kK = Cfg::IC * kTaps;
   static constexpr int64_t kUsed = (Cfg::ROWS - 1) * Cfg::SH + (Cfg::KH - 1) * Cfg::DH + 1;
+  static constexpr int64_t kInputs = Cfg::IB > 0 ? Cfg::IB : Cfg::IC;
+  static constexpr bool kChunks = kInputs < Cfg::IC;
   // Columns of one remainder: whole vectors from every tap on.
   static constexpr int64_t kPhase =
       round_up(Cfg::COLS, kPanel) + round_up((Cfg::KW - 1) * Cfg::DW / Cfg::SW + 1, kPanel);
   static constexpr int64_t kLine = Cfg::SW * kPhase;
   static constexpr int64_t kChannel = Cfg::KD * kUsed * kLine;
-  static constexpr int64_t kLines = Cfg::BUNDLE * Cfg::IC * kChannel;
+  static constexpr int64_t kLines = Cfg::BUNDLE * kInputs * kChannel;
   static constexpr int64_t kLd = round_up(Cfg::ROWS * Cfg::COLS, kPanel) + kPanel;
   static constexpr int64_t kTile =
       (Cfg::LAST ? kPlanesChannels : min64(Cfg::OC, kPlanesChannels)) * kLd;
+  static constexpr int64_t kTiles = kChunks ? 2 * kTile : kTile;
   static constexpr int64_t kTurned = Cfg::LAST ? kPlanesTurn * kPlanesChannels : 0;
   // Output planes that follow each other share planes of input, which stay where they lie.
-  static constexpr bool kRing = Cfg::KD > Cfg::SD&& Cfg::DD == 1 && !Cfg::LAST;
+  static constexpr bool kRing = (Cfg::KD > Cfg::SD) && Cfg::DD == 1 && !Cfg::LAST && !kChunks;
   static constexpr bool kWiden = !std::is_same_v<typename Cfg::A, T>;
   static constexpr int64_t kWeights = kWiden ? round_up(Cfg::BUNDLE * kK * Cfg::OC, kPanel) : 0;
 };
@@ -232,8 +238,8 @@ struct PlanesRun {
         T* const out = lines + (c * Cfg::KD + slot(od, kd)) * S::kUsed * S::kLine;
         const bool in = uint64_t(d) < uint64_t(p.d);
         const int64_t from = in ? above : used, to = in ? end : used;
-        zero_row(out, from * S::kLine);
-        zero_row(out + to * S::kLine, (used - to) * S::kLine);
+        if (from > 0) zero_row(out, from * S::kLine);
+        if (to < used) zero_row(out + to * S::kLine, (used - to) * S::kLine);
         const A* const at = image + c * p.sc + d * p.sd + h * p.sh;
         if constexpr (Cfg::SW <= 2 && kTakesFirst<T>) {
           if (brief) {
@@ -253,10 +259,12 @@ struct PlanesRun {
     return S::kRing ? (od * Cfg::SD + kd) % Cfg::KD : kd;
   }
 
-  // Where vectors of a block lie: `across` in each row, the last within it where there is room; and
-  // in which place the first plane of input does.
+  // Where vectors of a block lie: `across` in each row, the last within it where there is room; in
+  // which place the first plane of input does; of how many input channels there are lines; and how
+  // far sums of those before are from where these go, or 0: there are none.
   struct Block {
-    int64_t columns, rows, across, vectors, slot;
+    int64_t columns, rows, across, vectors, slot, inputs, before;
+    AOT_INLINE int64_t planes() const { return (S::kChunks ? inputs : Cfg::IC) * Cfg::KD; }
   };
   struct Place {
     int64_t row, across;
@@ -279,7 +287,7 @@ struct PlanesRun {
       AOT_UNROLL for (int j = 0; j < NV; ++j) acc[c][j] = Vec::zero();
     }
     int64_t kd = block.slot;
-    for (int64_t k = 0; k < Cfg::IC * Cfg::KD; ++k) {
+    for (int64_t k = 0; k < block.planes(); ++k) {
       const int64_t plane = k - k % Cfg::KD + kd;
       kd = next_slot(kd);
       for (int64_t kh = 0; kh < Cfg::KH; ++kh) {
@@ -297,8 +305,14 @@ struct PlanesRun {
     }
     AOT_UNROLL for (int c = 0; c < CH; ++c) {
       // In order: what reaches beyond a narrow row is written again by the next one.
-      AOT_UNROLL for (int j = 0; j < NV; ++j) Vec::store(to[j] + c * S::kLd, acc[c][j]);
+      AOT_UNROLL for (int j = 0; j < NV; ++j) put(block, to[j] + c * S::kLd, acc[c][j]);
     }
+  }
+
+  // Sums of a vector, with those of the channels before: these lie elsewhere, as vectors overlap.
+  static AOT_INLINE void put(const Block& block, T* to, V sum) {
+    if (S::kChunks && block.before != 0) sum += Vec::load(to + block.before);
+    Vec::store(to, sum);
   }
 
   static AOT_INLINE int64_t next_slot(int64_t kd) { return kd + 1 == Cfg::KD ? 0 : kd + 1; }
@@ -323,7 +337,7 @@ struct PlanesRun {
     V acc[NV];
     AOT_UNROLL for (int j = 0; j < NV; ++j) acc[j] = Vec::zero();
     int64_t kd = block.slot;
-    for (int64_t k = 0; k < Cfg::IC * Cfg::KD; ++k, w += Cfg::KH * Cfg::KW * Cfg::OC) {
+    for (int64_t k = 0; k < block.planes(); ++k, w += Cfg::KH * Cfg::KW * Cfg::OC) {
       const T* const plane = in + (k - k % Cfg::KD + kd) * S::kUsed * S::kLine;
       kd = next_slot(kd);
       for (int64_t kw = 0; kw < Cfg::KW; ++kw) {
@@ -342,7 +356,7 @@ struct PlanesRun {
       }
     }
     // In order: what reaches beyond a narrow row is written again by the next one.
-    AOT_UNROLL for (int j = 0; j < NV; ++j) Vec::store(to + j * block.columns, acc[j]);
+    AOT_UNROLL for (int j = 0; j < NV; ++j) put(block, to + j * block.columns, acc[j]);
   }
 
   // All vectors of a block for one channel. Of fewer rows than a strip has those behind them are
@@ -433,14 +447,28 @@ struct PlanesRun {
              int64_t columns, const T* w, int64_t held = 0) const {
     const A* const image = p.x + n * p.sn + g * Cfg::IC * p.sc;
     const int64_t inputs = groups * Cfg::IC;
+    const int64_t across = ceil_div(columns, kL);
+    const int64_t m = ((n * p.od + od) * p.oh + oh) * p.ow + ow;
+    if constexpr (S::kChunks) {
+      Block part{columns, rows, across, rows * across, 0, 0, 0};
+      T* to = tile;
+      for (int64_t c = 0; c < Cfg::IC; c += S::kInputs) {
+        part.inputs = min64(S::kInputs, Cfg::IC - c);
+        fill(image + c * p.sc, od, oh, rows, ow, columns, part.inputs, 0);
+        tile_of(part, lines, w + c * S::kTaps * Cfg::OC, 0, Cfg::OC, to);
+        part.before = to == tile ? -S::kTile : S::kTile;
+        to -= part.before;
+      }
+      epi(0, m, m + rows * columns, g * Cfg::OC, (g + 1) * Cfg::OC, to + part.before,
+          Cfg::LONE ? 1 : S::kLd);
+      return;
+    }
     if (Cfg::LAST && 4 * inputs >= kL) {
       fill_turned(image, od, oh, rows, ow, columns, inputs);
     } else {
       fill(image, od, oh, rows, ow, columns, inputs, held);
     }
-    const int64_t across = ceil_div(columns, kL);
-    const int64_t m = ((n * p.od + od) * p.oh + oh) * p.ow + ow;
-    const Block all{columns, rows, across, rows * across, slot(od, 0)};
+    const Block all{columns, rows, across, rows * across, slot(od, 0), inputs, 0};
     for (int64_t o = 0; o < Cfg::OC; o += kPlanesChannels) {
       const int64_t end = min64(o + kPlanesChannels, Cfg::OC);
       for (int64_t k = 0; k < groups; ++k) {
@@ -462,7 +490,7 @@ struct PlanesRun {
 template <class Cfg>
 constexpr int64_t planes_scratch() {
   using S = detail::PlanesShape<Cfg>;
-  return (S::kTile + S::kLines + S::kWeights + S::kTurned) * int64_t(sizeof(typename S::T));
+  return (S::kTiles + S::kLines + S::kWeights + S::kTurned) * int64_t(sizeof(typename S::T));
 }
 
 template <class Cfg, class Epi>
@@ -470,13 +498,16 @@ void planes(const PlanesArgs<Cfg>& p, int64_t begin, int64_t end, void* scratch,
   static_assert(!Cfg::LONE || Cfg::OC == 1, "a lone channel is a group's only one");
   static_assert(Cfg::BUNDLE == 1 || (Cfg::LAST && Cfg::BUNDLE * Cfg::OC <= detail::kPlanesChannels),
                 "a bundle is one tile, which is turned");
+  static_assert(
+      !detail::PlanesShape<Cfg>::kChunks || (!Cfg::LAST && Cfg::OC <= detail::kPlanesChannels),
+      "channels of chunks are added in one tile");
   using R = detail::PlanesRun<Cfg, Epi>;
   using T = typename R::T;
   T* const at = static_cast<T*>(scratch);
   using S = typename R::S;
-  T* const weights = at + S::kTile + S::kLines;
+  T* const weights = at + S::kTiles + S::kLines;
   const bool bordered = !Cfg::LAST && p.ow <= Cfg::COLS;
-  const R run{p, at, at + S::kTile, weights, weights + S::kWeights, epi, bordered};
+  const R run{p, at, at + S::kTiles, weights, weights + S::kWeights, epi, bordered};
   if (bordered && begin < end) zero_row(run.lines, S::kLines);
   const int64_t steps = ceil_div(p.oh, Cfg::ROWS), bundles = ceil_div(Cfg::G, Cfg::BUNDLE);
   int64_t group = -1;
