@@ -214,6 +214,7 @@ def named_fits() -> dict[str, Fit]:
         "expm1_2": Fit(double_tail, "-0.1733", "0.1733", 4, tail_weight(expm1_2, 2)),
         "log": Fit(log_lead, "-0.25", "0.5", 7, tail_weight(mp.log1p, 3)),
         "erf": Fit(erf_log, "0", "3.95", 8, erf_log_weight),
+        "erf64": Fit(erf_log, "0", "5.93", 22, erf_log_weight, bits=53, refit=False),
         "sin": Fit(odd(mp.sin, -half * third), "0", q, 3, odd_weight(mp.sin)),
         "cos": Fit(cos_tail, "0", q, 2, lambda s: s * s / mp.cos(mp.sqrt(s))),
         "asin": Fit(odd(mp.asin, half * third), "0", "0.25", 5, odd_weight(mp.asin)),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 
 from aot.backends.cpp.gemm_heuristic import PANEL, matmul_blocking
@@ -32,6 +32,12 @@ _PLANE_COPIES = 2
 _FEW_OUTPUTS = PANEL // 2
 _SHORT_K = 32
 _LONG_K = 320
+# Waste of outputs from which on planes of longer sums are worth it, a few input channels at a time:
+# of floats, of pairs. A chunk's lines stay near; a channel's sums have so many products, at least.
+_WASTE_OF_LONG = 2
+_WASTE_OF_LONG_PAIRS = 4
+_CHUNK_ELEMENTS = 8 * 1024
+_CHUNK_K = 27
 # What a unit of planes should have at least.
 _PLANE_MACS = 150_000
 # Input channels of a bundle of groups: whole lines of cache are turned.
@@ -237,7 +243,7 @@ class PlanesBlocking:
     `rows`, `columns`: the most output rows and columns of a block; `narrow`: elements are stored
     narrower than the type that is computed in, which has `accumulator_bytes`; `grain` as in
     `ConvBlocking`. `last`: channels of input and output are contiguous; then a block has `bundle`
-    groups.
+    groups. `inputs`: input channels of a group that lines are copied of at a time.
     """
 
     shape: ConvShape
@@ -248,6 +254,7 @@ class PlanesBlocking:
     grain: int
     last: bool = False
     bundle: int = 1
+    inputs: int = -1
 
     @property
     def scratch_bytes(self) -> int:
@@ -256,7 +263,10 @@ class PlanesBlocking:
         taps = shape.ic * prod(shape.kernel)
         channels = PANEL if self.last else min(shape.oc, PANEL)
         elements = channels * (_panels(self.rows * self.columns) + PANEL)
-        elements += self.bundle * _plane_elements(shape, self.rows, self.columns)
+        lines = shape
+        if 0 < self.inputs < shape.ic:  # sums of two chunks
+            elements, lines = 2 * elements, replace(shape, ic=self.inputs)
+        elements += self.bundle * _plane_elements(lines, self.rows, self.columns)
         if self.narrow:
             elements += _panels(self.bundle * taps * shape.oc)
         if self.last:
@@ -273,7 +283,9 @@ def by_planes(shape: ConvShape, ow: int, *, dots: bool) -> bool:
     k = shape.ic * prod(shape.kernel)
     few = _waste(shape) >= _WASTE_OF_PAIRS if dots else shape.oc <= _FEW_OUTPUTS
     lone = shape.ic == shape.oc == 1
-    return ow >= PLANE_COLUMNS and (lone or ((few or k <= _SHORT_K) and k <= _LONG_K))
+    least = _WASTE_OF_LONG_PAIRS if dots else _WASTE_OF_LONG
+    long = k > _LONG_K and _waste(shape) < least
+    return ow >= PLANE_COLUMNS and (lone or ((few or k <= _SHORT_K) and not long))
 
 
 def _waste(shape: ConvShape) -> float:
@@ -314,11 +326,25 @@ def planes_blocking(
         bundle = min(max(1, PANEL // shape.oc), max(1, _BUNDLE // shape.ic), shape.groups)
     columns = min(max(ow, 1), _PLANE_PIXELS)
     rows = max(1, min(max(oh, 1), _PLANE_PIXELS // columns))
-    while rows > 1 and not _may_have(shape, rows, bundle * _plane_elements(shape, rows, columns)):
+    inputs = shape.ic
+    if not last and shape.ic * prod(shape.kernel) > _LONG_K and shape.oc <= PANEL:
+        inputs = _chunk(shape, rows, columns)
+    lines = replace(shape, ic=inputs)
+    while rows > 1 and not _may_have(shape, rows, bundle * _plane_elements(lines, rows, columns)):
         rows -= 1
+    rows = -(-max(oh, 1) // -(-max(oh, 1) // rows))  # of blocks alike
     macs = bundle * rows * columns * shape.oc * shape.ic * prod(shape.kernel)
     grain = max(1, _PLANE_MACS // macs)
-    return PlanesBlocking(shape, rows, columns, accumulator_bytes, narrow, grain, last, bundle)
+    return PlanesBlocking(
+        shape, rows, columns, accumulator_bytes, narrow, grain, last, bundle, inputs
+    )
+
+
+def _chunk(shape: ConvShape, rows: int, columns: int) -> int:
+    """Input channels at a time, near which lines of a block stay."""
+    least = -(-_CHUNK_K // prod(shape.kernel))
+    most = max(least, _CHUNK_ELEMENTS // _plane_elements(replace(shape, ic=1), rows, columns))
+    return -(-shape.ic // -(-shape.ic // min(most, shape.ic)))
 
 
 def _may_have(shape: ConvShape, rows: int, elements: int) -> bool:

@@ -22,6 +22,8 @@ _UNIT_BYTES = 150_000
 _UNITS = 32
 # Vectors of columns that a direct kernel takes at most, and one (`kTurnedLd` in aot/tmpl/matmul.h).
 _TURNED_ROW = 7 * PANEL
+# Of float16, that one strip may have (`kMostDirectRows` in aot/tmpl/direct.h).
+_FEW_ROWS = 14
 # Packed columns that stay in the second level of cache while rows pass.
 _PACKED_BYTES = 3 << 19
 
@@ -37,6 +39,7 @@ class MatmulBlocking:
     `strided_b`: B is a plain matrix, packed on the way. `packed`: elements of a tile's columns of
     it, where all rows of a unit use them. `turned`: elements for results that are computed turned.
     `pieces`: tiles of bfloat16 multiply where there are some; `b_across`: they cut B where it lies.
+    `few`: elements of widened rows that are whole, of few by packed float16.
     """
 
     mb: int
@@ -54,6 +57,7 @@ class MatmulBlocking:
     turned: int = 0
     pieces: Pieces | None = None
     b_across: bool = False
+    few: int = 0
 
     @property
     def scratch_bytes(self) -> int:
@@ -63,7 +67,7 @@ class MatmulBlocking:
             elements += self.mc * (self.kb + PANEL)
         if self.narrow_b or self.strided_b:
             elements += 4 * PANEL * self.kb + self.packed
-        elements += self.turned
+        elements += self.turned + self.few
         room = _round_up(elements * self.accumulator_bytes, 64)
         if self.pieces is None:
             return room
@@ -89,7 +93,7 @@ def matmul_blocking(
     b_packed: bool = True,
     k_fixed: bool = True,
     may_turn: bool = False,
-    in_pieces: bool = False,
+    float16: bool = False,
     b_across: bool = False,
 ) -> MatmulBlocking:
     """Chooses the blocking of a matmul.
@@ -99,7 +103,7 @@ def matmul_blocking(
     `b_bytes` are the sizes of stored elements (default: of the accumulator). `a_contiguous` is
     false when A's k is strided; `b_packed` when B is a plain matrix. `k_fixed`: K does not vary.
     `may_turn`: a level may compute results turned (`matmul_may_turn` in aot/tmpl/matmul.h).
-    `in_pieces`: both operands are float16, which tiles of bfloat16 may multiply in pieces;
+    `float16`: both operands are, which tiles of bfloat16 may multiply in pieces;
     `b_across`: columns of B are neighbours in memory.
     """
     a_size = accumulator_bytes if a_bytes is None else a_bytes
@@ -122,8 +126,9 @@ def matmul_blocking(
     # Few rows: reading B is the cost; many: multiplying.
     by_macs = -(-_UNIT_MACS // (min(mb, m) * nb * k))
     by_bytes = -(-_UNIT_BYTES // (nb * k * b_size))
+    few = float16 and b_packed and m_max is None and k_fixed and m <= _FEW_ROWS
     pieces = None
-    if in_pieces and k_fixed:
+    if float16 and k_fixed:
         turns = not (b_packed or b_across)
         pieces = product_pieces(m, n, k, turns_rows=not a_contiguous, turns_columns=turns)
     return MatmulBlocking(
@@ -142,6 +147,7 @@ def matmul_blocking(
         turned=nc * _TURNED_ROW if may_turn else 0,
         pieces=pieces,
         b_across=b_across,
+        few=m * (_round_up(k, PANEL) + PANEL) if few else 0,
     )
 
 

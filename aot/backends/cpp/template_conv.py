@@ -474,8 +474,7 @@ def _planes(body: Body, c: Convolution, graph: KernelGraph) -> Made:
     )
     values = {"G": c.shape.groups, "IC": c.shape.ic, "OC": c.shape.oc}
     values.update({"ROWS": blocking.rows, "COLS": blocking.columns})
-    if blocking.last:
-        values["BUNDLE"] = blocking.bundle
+    values |= {"BUNDLE": blocking.bundle} if blocking.last else {"IB": blocking.inputs}
     tile = "LAST" if blocking.last else "LONE"
     flags = [] if c.space.turned else [f"  static constexpr bool {tile} = true;"]
     config = _config("PlanesConfig", c, [f"  using A = {kind};", *flags], values)

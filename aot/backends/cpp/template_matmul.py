@@ -170,7 +170,7 @@ def _take_apart(kernel: TemplateKernel, graph: KernelGraph) -> _Product:
         b_packed=packed,
         k_fixed=is_int(k),
         may_turn=_may_turn(a, a_dtype, b_dtype, (row.extent, column.extent, k), packed),
-        in_pieces=a_dtype == b_dtype == FLOAT16,
+        float16=a_dtype == b_dtype == FLOAT16,
         b_across=not packed and _along(b, turned=True) == "kAcross",
     )
     return _Product(

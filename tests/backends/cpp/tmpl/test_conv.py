@@ -100,7 +100,7 @@ PLANES = (
     + """
   static constexpr int64_t G = {g}, IC = {ic}, OC = {oc}, ROWS = {rows}, COLS = {columns};
   static constexpr bool LONE = {lone}, LAST = {last};
-  static constexpr int64_t BUNDLE = {bundle};
+  static constexpr int64_t BUNDLE = {bundle}, IB = {inputs};
 }};
 EXPORT int64_t scratch_{name}() {{ return planes_scratch<Cfg>(); }}
 """
@@ -229,6 +229,7 @@ class Case:
             return DEPTHWISE.format(base="DepthwiseConfig", turned=turned, **common)
         if isinstance(b, PlanesBlocking):
             sizes = {"rows": b.rows, "columns": b.columns, "bundle": b.bundle}
+            sizes["inputs"] = b.inputs
             sizes.update(lone=str(self.lone).lower(), last=str(b.last).lower())
             return PLANES.format(base="PlanesConfig", ic=shape.ic, oc=shape.oc, **sizes, **common)
         flags = {"patch": str(b.patch).lower(), "turned": str(b.turned).lower(), "cut": ""}
@@ -345,6 +346,22 @@ PLANES_CASES = [
     (ConvShape(2, 3, 5, (1, 1, 9), (1, 1, 3), padding=(0, 0, 4)), 2, (1, 1, 200)),
     (ConvShape(2, 3, 4, (2, 3, 3), (2, 1, 2), (1, 2, 1), (1, 1, 2)), 2, (5, 6, 30)),
 ]
+STRIPS = [  # of rows of a lone channel, short ones; volumes whose planes stay for the next ones
+    (square(1, 1, 7, groups=5, padding=3), 1, (1, 11, 11)),
+    (square(1, 1, 3, groups=4, stride=2, dilation=3, padding=3), 1, (1, 22, 21)),
+    (square(2, 1, 3, groups=2, stride=3, padding=1), 2, (1, 17, 29)),
+    (ConvShape(5, 1, 1, (3, 3, 3), padding=(1, 1, 1)), 2, (7, 6, 17)),
+    (ConvShape(3, 2, 3, (3, 3, 3), (2, 2, 2), padding=(1, 1, 1)), 2, (9, 11, 18)),
+    (ConvShape(2, 1, 1, (4, 3, 2), (1, 1, 1), (1, 2, 2), (2, 2, 1)), 1, (5, 6, 9)),
+    (ConvShape(2, 1, 1, (3, 1, 3), (1, 1, 2), padding=(2, 0, 1)), 1, (4, 5, 33)),
+]
+CHUNKS = [  # of input channels, of which the last one has fewer; some by hand
+    (square(64, 4, 3, groups=2, dilation=2, padding=2), 2, (1, 13, 40), {}),
+    (square(50, 1, 3, padding=1), 1, (1, 9, 11), {"inputs": 13}),
+    (square(200, 7, 3, stride=2, padding=1), 1, (1, 12, 29), {}),
+    (ConvShape(2, 20, 3, (3, 3, 3), padding=(1, 1, 1)), 1, (4, 5, 17), {"inputs": 8}),
+    (square(512, 2, 1), 1, (1, 6, 19), {"inputs": 100}),
+]
 LAST_CASES = [
     *PLANES_CASES,
     (square(4, 4, 3, groups=9, padding=1), 2, (1, 11, 21)),
@@ -399,6 +416,14 @@ def all_cases() -> dict[str, Case]:
     for dtype in ("float64", "bfloat16", "float16"):
         for i in (1, 3, 4, 6):
             table[f"planes{i}_{dtype}"] = in_planes(*PLANES_CASES[i], dtype=dtype)
+    for i, case in enumerate(STRIPS):
+        table[f"strips{i}"] = in_planes(*case, lone=case[0].oc == 1)
+        for dtype in ("float64", "bfloat16", "float16"):
+            table[f"strips{i}_{dtype}"] = in_planes(*case, dtype=dtype)
+    for i, (*case, sizes) in enumerate(CHUNKS):
+        for dtype in ("float32", "float64", "bfloat16"):
+            table[f"chunks{i}_{dtype}"] = in_planes(*case, dtype=dtype, **sizes)
+    table["chunks_lone"] = in_planes(*CHUNKS[1][:3], lone=True, inputs=7)
     for i, case in enumerate(LAST_CASES):
         table[f"last{i}"] = in_planes(*case, last=True)
     for dtype in ("float64", "bfloat16", "float16"):
@@ -429,6 +454,14 @@ def test_half_empty_panels_of_pairs_are_as_fast_as_vectors_along_pixels():
     assert by_planes(quarter, 19, dots=True)
     assert by_planes(square(2, 8, 3, padding=1), 19, dots=True)  # a short sum
     assert not by_planes(quarter, 7, dots=True)
+
+
+def test_long_sums_of_few_outputs_go_along_pixels_in_chunks_of_channels():
+    four, eight = square(64, 4, 3, padding=1), square(64, 8, 3, padding=1)
+    assert by_planes(four, 40, dots=True) and by_planes(eight, 40, dots=False)
+    assert not by_planes(eight, 40, dots=True)
+    assert planes_blocking(four, 40, 128).inputs < 64
+    assert planes_blocking(square(16, 4, 3, padding=1), 40, 128).inputs == 16
 
 
 @pytest.mark.parametrize("pieces", [1, 3])

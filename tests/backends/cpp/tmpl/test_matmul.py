@@ -167,6 +167,8 @@ DIRECT = [
 CHUNKS = [("float64", (120, 300, 90)), ("float64", (20, 250, 128)), ("float32", (600, 32, 300))]
 """Large tiles of one chunk, and a deep product by strips, as B stays warm."""
 TURNED_WEIGHTS = [("float32", (50, 16, 300)), ("float64", (37, 40, 30)), ("float32", (140, 64, 9))]
+FEW = [(1, 300, 700), (3, 40, 64), (7, 33, 1), (14, 500, 270), (15, 50, 40)]
+"""Rows of float16 by packed float16: all in one strip, on levels with registers enough."""
 CONSTANT = [(8, 16, 16), (5, 48, 7), (129, 100, 300), (1, 64, 500)]
 
 
@@ -230,6 +232,10 @@ def variants() -> dict[str, Variant]:
             may_turn=turned,
         )
         table[f"direct{i}"] = Variant(blocking, dtype, shape, tuple(along))
+    for i, shape in enumerate(FEW):
+        blocking = matmul_blocking(*shape, a_bytes=2, b_bytes=2, float16=True)
+        assert (blocking.few > 0) == (shape[0] < 15)
+        table[f"few{i}"] = Variant(replace(blocking, pieces=None), "float16", shape)
     for i, shape in enumerate(ONE_PANEL):
         blocking = matmul_blocking(*shape, a_bytes=2, b_bytes=2, b_packed=False)
         table[f"one_panel{i}"] = Variant(blocking, "bfloat16", shape)
@@ -410,6 +416,12 @@ def test_other_types(level, dtype, shape):
 )
 def test_half_types_compute_in_float32(level, dtype, shape):
     check(level, dtype, shape)
+
+
+@pytest.mark.parametrize("pieces", [1, 3])
+@pytest.mark.parametrize("i", range(len(FEW)))
+def test_few_rows_read_packed_float16_where_it_lies(level, i, pieces):
+    check(level, f"few{i}", FEW[i], batch=2, shared_b=i == 1, pieces=pieces)
 
 
 @pytest.mark.parametrize("unit", ["kBf16Dot", "kBf16None"])

@@ -47,6 +47,9 @@ CASES = [
     ((23, 5, 256), "kDepth", "kAny"),
     ((130, 600, 40), "kAcross", "kAcross"),
     ((29, 48, 1), "kDepth", "packed"),
+    ((107, 3, 209), "kDepth", "kAcross"),  # few columns: vectors along k
+    ((130, 1, 300), "kDepth", "kDepth"),
+    ((41, 5, 320), "kDepth", "kAny"),
 ]
 
 

@@ -203,7 +203,7 @@ AOT_INLINE void direct_piece(const DirectArgs<T, Source>& d, int64_t piece) {
       V bv[NV];
       AOT_UNROLL for (int j = 0; j < NV; ++j) {
         if constexpr (Source::kPacked) {
-          bv[j] = S::load(b + at[j]);
+          bv[j] = load_widened<T>(b + at[j]);
         } else if (j + 1 < NV) {
           bv[j] = load_widened<T>(b + j * kL);
         } else {

@@ -23,9 +23,9 @@
 
 #include <tuple>
 
-#include "aot/tmpl/matmul_call.h"
+#include "aot/tmpl/matmul_columns.h"
+#include "aot/tmpl/matmul_few.h"
 #include "aot/tmpl/matmul_pieces.h"
-#include "aot/tmpl/matmul_shallow.h"
 #include "aot/tmpl/tile_strips.h"
 
 namespace aot::tmpl {
@@ -69,11 +69,12 @@ struct MatmulRun {
         return PieceRun<Cfg, Epi>{p, room, epi}.rectangle(b, m0, m1, n0, n1);
       }
     }
-    if constexpr (ShallowRun<Cfg, Epi>::kIs) {
-      const ShallowRun<Cfg, Epi> run{p, tile, tile + Cfg::MC * kLd, packed_b(), epi};
+    if constexpr (PairsRun<Cfg, Epi>::kIs) {
+      const PairsRun<Cfg, Epi> run{p, tile, tile + Cfg::MC * kLd, packed_b(), epi};
       if (bf16_unit() == kBf16Dot) return run.rectangle(b, m0, m1, n0, n1);
     }
 #endif
+    if constexpr (FewRun<Cfg, Epi>::kIs) return FewRun<Cfg, Epi>{p, tile, epi}.columns(b, n0, n1);
     const Blocks blocks(m1 - m0, Cfg::MC);
     for (int64_t nc = n0; nc < n1; nc += Cfg::NC) {
       const int64_t ne = min64(nc + Cfg::NC, n1);
@@ -115,7 +116,6 @@ struct MatmulRun {
     return p.b + b * p.b_batch + n0 * p.b_col;
   }
   AOT_INLINE T* packed_b() const { return copy_of_b() + panel_copy_elements(Cfg::KB); }
-
   static constexpr Way kWay = matmul_way<Cfg>();
 
   // Whether tiles multiply pieces of the operands. Only sizes of the whole product count.

@@ -89,6 +89,19 @@ constexpr bool matmul_may_turn() {
   return Cfg::STRIDED_B && Cfg::A_ALONG == Along::kAcross && Cfg::M > 0 && Cfg::N > 0 &&
          Cfg::K > 0 && std::is_floating_point_v<A> && std::is_same_v<A, typename Cfg::B>;
 }
+// Whether few rows, all of them in one strip, are multiplied by packed float16 (matmul_few.h);
+// levels of fewer registers may have too many for that.
+template <class Cfg>
+constexpr bool matmul_may_be_few() {
+  using A = typename Cfg::A;
+  return !Cfg::STRIDED_B && std::is_same_v<A, F16> && std::is_same_v<typename Cfg::B, A> &&
+         Cfg::M > 0 && Cfg::M <= kMostDirectRows && Cfg::K > 0;
+}
+// Elements between their copies.
+template <class Cfg>
+constexpr int64_t matmul_few_ld() {
+  return round_up(Cfg::K, kPanel) + kPanel;
+}
 // Elements of a turned tile's row: a group of vectors, off the powers of two.
 inline constexpr int64_t kTurnedLd = (kMostDirectVectors + 1) * kPanel;
 
@@ -119,6 +132,7 @@ constexpr int64_t matmul_room() {
   if (matmul_copies_a<Cfg>()) bytes += Cfg::MC * (Cfg::KB + kPanel) * size;
   if (matmul_copies_b<Cfg>()) bytes += panel_copy_elements(Cfg::KB) * size;
   if (matmul_may_turn<Cfg>()) bytes += Cfg::NC * kTurnedLd * size;
+  if (matmul_may_be_few<Cfg>()) bytes += Cfg::M * matmul_few_ld<Cfg>() * size;
   return round_up(bytes + Cfg::PACKED * size, 64);
 }
 

@@ -9,7 +9,7 @@
 // computed in vain and nothing is turned. The rows of input that a block needs are first copied
 // into scratch, padded and widened; with a stride, columns of equal remainder lie side by side.
 //   work    = n * bundles * od * ceil(oh / ROWS), bundles = ceil(G / BUNDLE)
-//                                              (unit = ((n * bundles + b) * od + d) * steps + step)
+//                                              (unit = ((n * bundles + b) * steps + step) * od + d)
 //   scratch = planes_scratch<Cfg>() bytes, a constant; 64-byte aligned. Python's twin of the
 //   formula
 //             is conv_heuristic.PlanesBlocking.scratch_bytes.
@@ -30,6 +30,9 @@ struct PlanesConfig {
   using A = float;                          // element of input and weight
   static constexpr int64_t G = 1;           // groups
   static constexpr int64_t IC = 1, OC = 1;  // channels of one group
+  // Input channels that lines are copied of at a time, or -1: all. Fewer for at most 16 outputs,
+  // and not with LAST.
+  static constexpr int64_t IB = -1;
   static constexpr int64_t KD = 1, KH = 1, KW = 1;
   static constexpr int64_t SD = 1, SH = 1, SW = 1;
   static constexpr int64_t DD = 1, DH = 1, DW = 1;
@@ -55,23 +58,30 @@ namespace detail {
 
 inline constexpr int64_t kPlanesChannels = 16;  // output channels of a tile
 inline constexpr int64_t kPlanesTurn = 64;      // pixels that are turned together
+// Rows of a strip: enough sums that none waits for another; more make longer programs.
+inline constexpr int64_t kLeastStripRows = 4, kMostStripRows = 16;
 
 // Sizes that follow from a configuration, in elements.
 template <class Cfg>
 struct PlanesShape {
   using T = compute_t<typename Cfg::A>;
-  static constexpr int64_t kK = Cfg::IC * Cfg::KD * Cfg::KH * Cfg::KW;
+  static constexpr int64_t kTaps = Cfg::KD * Cfg::KH * Cfg::KW, kK = Cfg::IC * kTaps;
   static constexpr int64_t kUsed = (Cfg::ROWS - 1) * Cfg::SH + (Cfg::KH - 1) * Cfg::DH + 1;
+  static constexpr int64_t kInputs = Cfg::IB > 0 ? Cfg::IB : Cfg::IC;
+  static constexpr bool kChunks = kInputs < Cfg::IC;
   // Columns of one remainder: whole vectors from every tap on.
   static constexpr int64_t kPhase =
       round_up(Cfg::COLS, kPanel) + round_up((Cfg::KW - 1) * Cfg::DW / Cfg::SW + 1, kPanel);
   static constexpr int64_t kLine = Cfg::SW * kPhase;
   static constexpr int64_t kChannel = Cfg::KD * kUsed * kLine;
-  static constexpr int64_t kLines = Cfg::BUNDLE * Cfg::IC * kChannel;
+  static constexpr int64_t kLines = Cfg::BUNDLE * kInputs * kChannel;
   static constexpr int64_t kLd = round_up(Cfg::ROWS * Cfg::COLS, kPanel) + kPanel;
   static constexpr int64_t kTile =
       (Cfg::LAST ? kPlanesChannels : min64(Cfg::OC, kPlanesChannels)) * kLd;
+  static constexpr int64_t kTiles = kChunks ? 2 * kTile : kTile;
   static constexpr int64_t kTurned = Cfg::LAST ? kPlanesTurn * kPlanesChannels : 0;
+  // Output planes that follow each other share planes of input, which stay where they lie.
+  static constexpr bool kRing = (Cfg::KD > Cfg::SD) && Cfg::DD == 1 && !Cfg::LAST && !kChunks;
   static constexpr bool kWiden = !std::is_same_v<typename Cfg::A, T>;
   static constexpr int64_t kWeights = kWiden ? round_up(Cfg::BUNDLE * kK * Cfg::OC, kPanel) : 0;
 };
@@ -138,20 +148,6 @@ struct PlanesRun {
         return;
       }
     }
-    if constexpr (Cfg::SW <= 2 && kTakesFirst<T>) {
-      // Rows of fewer: zeros behind them are those that lie there, where there is room.
-      const int64_t there = right - left;
-      if (p.sw == 1 && there > 0 && left / Cfg::SW + kL < S::kPhase) {
-        const A* const in = row + first + left;
-        const V a = load_first<T>(in, min64(there, kL));
-        if constexpr (Cfg::SW == 1) {
-          Vec::store(out + left, a);
-        } else {
-          part(a, there > kL ? load_first<T>(in + kL, there - kL) : Vec::zero(), left, out);
-        }
-        return;
-      }
-    }
     for (; i < right; ++i) out[i % Cfg::SW * S::kPhase + i / Cfg::SW] = at(row, first + i);
   }
   AOT_INLINE T at(const A* row, int64_t column) const { return as<T>(row[column * p.sw]); }
@@ -159,8 +155,28 @@ struct PlanesRun {
   // Two vectors of a row from column `from` on to its even and its odd columns.
   static AOT_INLINE void part(const V& a, const V& b, int64_t from, T* out) {
     constexpr auto kAll = std::make_integer_sequence<int, int(kL)>{};
-    Vec::store(out + from % 2 * S::kPhase + from / 2, every_second<0>(a, b, kAll));
-    Vec::store(out + (from + 1) % 2 * S::kPhase + (from + 1) / 2, every_second<1>(a, b, kAll));
+    parted(every_second<0>(a, b, kAll), every_second<1>(a, b, kAll), from, out);
+  }
+  static AOT_INLINE void parted(const V& here, const V& next, int64_t from, T* out) {
+    Vec::store(out + from % 2 * S::kPhase + from / 2, here);
+    Vec::store(out + (from + 1) % 2 * S::kPhase + (from + 1) / 2, next);
+  }
+
+  // Rows of which a vector of each remainder holds all `there` elements that exist, to columns from
+  // `left` on; zeros behind them are those that lie there.
+  void brief_lines(const A* row, int64_t rows, int64_t left, int64_t there, T* out) const {
+    for (; rows > 0; --rows, row += p.sh, out += S::kLine) {
+      if constexpr (Cfg::SW == 1) {
+        Vec::store(out + left, load_first<T>(row, there));
+      } else if constexpr (std::is_same_v<A, Bf16>) {
+        // A pair is a word: what its lower half becomes, and what its upper half is.
+        const auto pairs = typename Vec::Words(load_first_halves(row, there));
+        parted(V(pairs << 16), V(pairs & 0xffff0000u), left, out);
+      } else {
+        const V a = load_first<T>(row, min64(there, kL));
+        part(a, there > kL ? load_first<T>(row + kL, there - kL) : Vec::zero(), left, out);
+      }
+    }
   }
 
   // The same of `channels` contiguous ones, to lines kChannel apart.
@@ -206,31 +222,49 @@ struct PlanesRun {
   }
 
   // What `rows` output rows from (od, oh) on read of so many channels, for columns
-  // [ow, ow + columns).
+  // [ow, ow + columns); of the first `held` planes of input what the block before has left there.
   void fill(const A* image, int64_t od, int64_t oh, int64_t rows, int64_t ow, int64_t columns,
-            int64_t channels) const {
+            int64_t channels, int64_t held) const {
     const int64_t used = (rows - 1) * Cfg::SH + (Cfg::KH - 1) * Cfg::DH + 1;
     const int64_t count = (columns - 1) * Cfg::SW + (Cfg::KW - 1) * Cfg::DW + 1;
-    T* out = lines;
+    const int64_t h = oh * Cfg::SH - Cfg::PH, first = ow * Cfg::SW - Cfg::PW;
+    const int64_t above = min64(max64(-h, 0), used), end = max64(above, min64(used, p.h - h));
+    const int64_t left = min64(max64(-first, 0), count), there = min64(count, p.wd - first) - left;
+    const bool brief = Cfg::SW <= 2 && kTakesFirst<T> && bordered && p.sw == 1 && there > 0 &&
+                       there <= Cfg::SW * kL && left / Cfg::SW + kL < S::kPhase;
     for (int64_t c = 0; c < channels; ++c) {
-      for (int64_t kd = 0; kd < Cfg::KD; ++kd, out += S::kUsed * S::kLine) {
+      for (int64_t kd = held; kd < Cfg::KD; ++kd) {
         const int64_t d = od * Cfg::SD - Cfg::PD + kd * Cfg::DD;
-        for (int64_t r = 0; r < used; ++r) {
-          const int64_t h = oh * Cfg::SH - Cfg::PH + r;
-          if (uint64_t(d) < uint64_t(p.d) && uint64_t(h) < uint64_t(p.h)) {
-            line(image + c * p.sc + d * p.sd + h * p.sh, ow * Cfg::SW - Cfg::PW, count,
-                 out + r * S::kLine);
-          } else {
-            zero_row(out + r * S::kLine, S::kLine);
+        T* const out = lines + (c * Cfg::KD + slot(od, kd)) * S::kUsed * S::kLine;
+        const bool in = uint64_t(d) < uint64_t(p.d);
+        const int64_t from = in ? above : used, to = in ? end : used;
+        if (from > 0) zero_row(out, from * S::kLine);
+        if (to < used) zero_row(out + to * S::kLine, (used - to) * S::kLine);
+        const A* const at = image + c * p.sc + d * p.sd + h * p.sh;
+        if constexpr (Cfg::SW <= 2 && kTakesFirst<T>) {
+          if (brief) {
+            brief_lines(at + from * p.sh + first + left, to - from, left, there,
+                        out + from * S::kLine);
+            continue;
           }
         }
+        for (int64_t r = from; r < to; ++r) line(at + r * p.sh, first, count, out + r * S::kLine);
       }
     }
   }
 
-  // Where vectors of a block lie: `across` in each row, the last within it where there is room.
+  // Where the plane of input lies that is under kernel plane kd: it stays there for the next output
+  // planes.
+  static AOT_INLINE int64_t slot(int64_t od, int64_t kd) {
+    return S::kRing ? (od * Cfg::SD + kd) % Cfg::KD : kd;
+  }
+
+  // Where vectors of a block lie: `across` in each row, the last within it where there is room; in
+  // which place the first plane of input does; of how many input channels there are lines; and how
+  // far sums of those before are from where these go, or 0: there are none.
   struct Block {
-    int64_t columns, across, vectors;
+    int64_t columns, rows, across, vectors, slot, inputs, before;
+    AOT_INLINE int64_t planes() const { return (S::kChunks ? inputs : Cfg::IC) * Cfg::KD; }
   };
   struct Place {
     int64_t row, across;
@@ -252,11 +286,14 @@ struct PlanesRun {
     AOT_UNROLL for (int c = 0; c < CH; ++c) {
       AOT_UNROLL for (int j = 0; j < NV; ++j) acc[c][j] = Vec::zero();
     }
-    for (int64_t k = 0; k < Cfg::IC * Cfg::KD; ++k) {
+    int64_t kd = block.slot;
+    for (int64_t k = 0; k < block.planes(); ++k) {
+      const int64_t plane = k - k % Cfg::KD + kd;
+      kd = next_slot(kd);
       for (int64_t kh = 0; kh < Cfg::KH; ++kh) {
-        const int64_t from = (k * S::kUsed + kh * Cfg::DH) * S::kLine;
+        const int64_t from = (plane * S::kUsed + kh * Cfg::DH) * S::kLine;
         AOT_UNROLL for (int64_t kw = 0; kw < Cfg::KW; ++kw, w += Cfg::OC) {
-          const int64_t tap = from + kw * Cfg::DW % Cfg::SW * S::kPhase + kw * Cfg::DW / Cfg::SW;
+          const int64_t tap = from + tap_at(kw);
           V x[NV];
           AOT_UNROLL for (int j = 0; j < NV; ++j) x[j] = Vec::load(in[j] + tap);
           AOT_UNROLL for (int c = 0; c < CH; ++c) {
@@ -268,7 +305,73 @@ struct PlanesRun {
     }
     AOT_UNROLL for (int c = 0; c < CH; ++c) {
       // In order: what reaches beyond a narrow row is written again by the next one.
-      AOT_UNROLL for (int j = 0; j < NV; ++j) Vec::store(to[j] + c * S::kLd, acc[c][j]);
+      AOT_UNROLL for (int j = 0; j < NV; ++j) put(block, to[j] + c * S::kLd, acc[c][j]);
+    }
+  }
+
+  // Sums of a vector, with those of the channels before: these lie elsewhere, as vectors overlap.
+  static AOT_INLINE void put(const Block& block, T* to, V sum) {
+    if (S::kChunks && block.before != 0) sum += Vec::load(to + block.before);
+    Vec::store(to, sum);
+  }
+
+  static AOT_INLINE int64_t next_slot(int64_t kd) { return kd + 1 == Cfg::KD ? 0 : kd + 1; }
+  // Where the columns under a tap begin in a line.
+  static AOT_INLINE int64_t tap_at(int64_t kw) {
+    return kw * Cfg::DW % Cfg::SW * S::kPhase + kw * Cfg::DW / Cfg::SW;
+  }
+
+  // Rows of output that a lone channel computes at once: of equal strips, whose sums stay in
+  // registers with the weights of a kernel column. 0: vectors go one by one.
+  static constexpr int strip_rows() {
+    const int64_t most = min64(kVectorRegisters - 2 - Cfg::KH, kMostStripRows);
+    if (Cfg::KH == 1 || most < kLeastStripRows || Cfg::ROWS < kLeastStripRows) return 0;
+    return int(ceil_div(Cfg::ROWS, ceil_div(Cfg::ROWS, most)));
+  }
+
+  // Sums of NV rows of one vector of columns, for one channel. Most vectors of input begin between
+  // lines of cache: each is loaded once for all the rows that it is under.
+  template <int NV>
+  AOT_INLINE void strip(const Block& block, const T* in, const T* w, T* to) const {
+    constexpr int64_t kRead = (NV - 1) * Cfg::SH + (Cfg::KH - 1) * Cfg::DH + 1;
+    V acc[NV];
+    AOT_UNROLL for (int j = 0; j < NV; ++j) acc[j] = Vec::zero();
+    int64_t kd = block.slot;
+    for (int64_t k = 0; k < block.planes(); ++k, w += Cfg::KH * Cfg::KW * Cfg::OC) {
+      const T* const plane = in + (k - k % Cfg::KD + kd) * S::kUsed * S::kLine;
+      kd = next_slot(kd);
+      for (int64_t kw = 0; kw < Cfg::KW; ++kw) {
+        V weight[Cfg::KH];
+        AOT_UNROLL for (int64_t kh = 0; kh < Cfg::KH; ++kh) {
+          weight[kh] = Vec::set1(w[(kh * Cfg::KW + kw) * Cfg::OC]);
+        }
+        const T* const at = plane + tap_at(kw);
+        AOT_UNROLL for (int64_t r = 0; r < kRead; ++r) {
+          const V x = Vec::load(at + r * S::kLine);
+          AOT_UNROLL for (int64_t kh = 0; kh < Cfg::KH; ++kh) {
+            const int64_t row = r - kh * Cfg::DH, j = row / Cfg::SH;
+            if (row >= 0 && row % Cfg::SH == 0 && j < NV) acc[j] = Vec::fma(x, weight[kh], acc[j]);
+          }
+        }
+      }
+    }
+    // In order: what reaches beyond a narrow row is written again by the next one.
+    AOT_UNROLL for (int j = 0; j < NV; ++j) put(block, to + j * block.columns, acc[j]);
+  }
+
+  // All vectors of a block for one channel. Of fewer rows than a strip has those behind them are
+  // computed, too: there is room.
+  template <int NV>
+  __attribute__((noinline)) void strips(const Block& block, const T* from, const T* w,
+                                        T* out) const {
+    for (int64_t row = 0; row < block.rows; row += NV) {
+      // The last strip overlaps the one before.
+      const int64_t at = max64(0, min64(row, block.rows - NV));
+      for (int64_t v = 0; v < block.across; ++v) {
+        const int64_t column = max64(0, min64(v * kL, block.columns - kL));
+        strip<NV>(block, from + at * Cfg::SH * S::kLine + column, w,
+                  out + at * block.columns + column);
+      }
     }
   }
 
@@ -276,6 +379,12 @@ struct PlanesRun {
   template <int CH>
   __attribute__((noinline)) void channels(const Block& block, const T* from, const T* w,
                                           T* out) const {
+    if constexpr (CH == 1 && strip_rows() > 0) {
+      // What lies behind a block's rows is zeros or of blocks before, where rows are bordered.
+      constexpr int kStrip = strip_rows();
+      const bool most = bordered && 2 * block.rows > kStrip;
+      if (most || block.rows >= kStrip) return strips<kStrip>(block, from, w, out);
+    }
     constexpr int kV = vectors_for(CH);
     Place place{0, 0};
     int64_t v = 0;
@@ -332,19 +441,34 @@ struct PlanesRun {
     }
   }
 
-  // Output rows [oh, oh + rows) of one plane, its columns [ow, ow + columns), of some groups.
+  // Output rows [oh, oh + rows) of one plane, its columns [ow, ow + columns), of some groups;
+  // `held`: planes of input that are there.
   void block(int64_t n, int64_t g, int64_t groups, int64_t od, int64_t oh, int64_t rows, int64_t ow,
-             int64_t columns, const T* w) const {
+             int64_t columns, const T* w, int64_t held = 0) const {
     const A* const image = p.x + n * p.sn + g * Cfg::IC * p.sc;
     const int64_t inputs = groups * Cfg::IC;
+    const int64_t across = ceil_div(columns, kL);
+    const int64_t m = ((n * p.od + od) * p.oh + oh) * p.ow + ow;
+    if constexpr (S::kChunks) {
+      Block part{columns, rows, across, rows * across, 0, 0, 0};
+      T* to = tile;
+      for (int64_t c = 0; c < Cfg::IC; c += S::kInputs) {
+        part.inputs = min64(S::kInputs, Cfg::IC - c);
+        fill(image + c * p.sc, od, oh, rows, ow, columns, part.inputs, 0);
+        tile_of(part, lines, w + c * S::kTaps * Cfg::OC, 0, Cfg::OC, to);
+        part.before = to == tile ? -S::kTile : S::kTile;
+        to -= part.before;
+      }
+      epi(0, m, m + rows * columns, g * Cfg::OC, (g + 1) * Cfg::OC, to + part.before,
+          Cfg::LONE ? 1 : S::kLd);
+      return;
+    }
     if (Cfg::LAST && 4 * inputs >= kL) {
       fill_turned(image, od, oh, rows, ow, columns, inputs);
     } else {
-      fill(image, od, oh, rows, ow, columns, inputs);
+      fill(image, od, oh, rows, ow, columns, inputs, held);
     }
-    const int64_t across = ceil_div(columns, kL);
-    const int64_t m = ((n * p.od + od) * p.oh + oh) * p.ow + ow;
-    const Block all{columns, across, rows * across};
+    const Block all{columns, rows, across, rows * across, slot(od, 0), inputs, 0};
     for (int64_t o = 0; o < Cfg::OC; o += kPlanesChannels) {
       const int64_t end = min64(o + kPlanesChannels, Cfg::OC);
       for (int64_t k = 0; k < groups; ++k) {
@@ -366,7 +490,7 @@ struct PlanesRun {
 template <class Cfg>
 constexpr int64_t planes_scratch() {
   using S = detail::PlanesShape<Cfg>;
-  return (S::kTile + S::kLines + S::kWeights + S::kTurned) * int64_t(sizeof(typename S::T));
+  return (S::kTiles + S::kLines + S::kWeights + S::kTurned) * int64_t(sizeof(typename S::T));
 }
 
 template <class Cfg, class Epi>
@@ -374,25 +498,30 @@ void planes(const PlanesArgs<Cfg>& p, int64_t begin, int64_t end, void* scratch,
   static_assert(!Cfg::LONE || Cfg::OC == 1, "a lone channel is a group's only one");
   static_assert(Cfg::BUNDLE == 1 || (Cfg::LAST && Cfg::BUNDLE * Cfg::OC <= detail::kPlanesChannels),
                 "a bundle is one tile, which is turned");
+  static_assert(
+      !detail::PlanesShape<Cfg>::kChunks || (!Cfg::LAST && Cfg::OC <= detail::kPlanesChannels),
+      "channels of chunks are added in one tile");
   using R = detail::PlanesRun<Cfg, Epi>;
   using T = typename R::T;
   T* const at = static_cast<T*>(scratch);
   using S = typename R::S;
-  T* const weights = at + S::kTile + S::kLines;
+  T* const weights = at + S::kTiles + S::kLines;
   const bool bordered = !Cfg::LAST && p.ow <= Cfg::COLS;
-  const R run{p, at, at + S::kTile, weights, weights + S::kWeights, epi, bordered};
+  const R run{p, at, at + S::kTiles, weights, weights + S::kWeights, epi, bordered};
   if (bordered && begin < end) zero_row(run.lines, S::kLines);
   const int64_t steps = ceil_div(p.oh, Cfg::ROWS), bundles = ceil_div(Cfg::G, Cfg::BUNDLE);
   int64_t group = -1;
   const T* w = nullptr;
   for (int64_t u = begin; u < end; ++u) {
-    const int64_t plane = u / steps, od = plane % p.od, image = plane / p.od;
+    const int64_t od = u % p.od, block = u / p.od, image = block / steps;
     const int64_t g = image % bundles * Cfg::BUNDLE, n = image / bundles;
     const int64_t groups = min64(Cfg::BUNDLE, Cfg::G - g);
-    const int64_t first = u % steps * Cfg::ROWS, last = min64(p.oh, first + Cfg::ROWS);
+    const int64_t first = block % steps * Cfg::ROWS, last = min64(p.oh, first + Cfg::ROWS);
     if (g != group) w = run.weights(group = g, groups);
     if (p.ow <= Cfg::COLS) {
-      run.block(n, g, groups, od, first, last - first, 0, p.ow, w);
+      const bool follows = S::kRing && od > 0 && u > begin;
+      const int64_t held = follows ? Cfg::KD - Cfg::SD : 0;
+      run.block(n, g, groups, od, first, last - first, 0, p.ow, w, held);
       continue;
     }
     for (int64_t oh = first; oh < last; ++oh) {

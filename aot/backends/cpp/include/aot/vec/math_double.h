@@ -1,5 +1,5 @@
-// float64: exp, expm1, log, log1p, tanh and sigmoid in registers, from v3 on sin, cos, tan and erfc
-// (math_special.h); the rest lane by lane with libm.
+// float64: exp, expm1, log, log1p, tanh and sigmoid in registers, from v3 on sin, cos, tan, erf and
+// erfc (math_special.h); the rest lane by lane with libm.
 #ifndef AOT_VEC_MATH_DOUBLE_H_
 #define AOT_VEC_MATH_DOUBLE_H_
 
@@ -170,6 +170,22 @@ AOT_INLINE Vec<double, N> tan(Vec<double, N> x) {
 }
 #endif
 
+#if AOT_ISA_LEVEL >= 3
+// 1 - exp(-g) as in math_hyper.h, fit "erf64".
+template <int N>
+AOT_INLINE Vec<double, N> erf(Vec<double, N> x) {
+  const Vec<double, N> a = detail::min_or_second(Vec<double, N>(5.93), abs(x));
+  const Vec<double, N> p = detail::poly(
+      a, -0x1.20dd750429b6dp0, -0x1.45f306dc9c97cp-1, -0x1.a4f4e2a195bc9p-4, 0x1.39668588eb943p-6,
+      0x1.b6b6d25ba7ca3p-13, -0x1.bca6c07db5364p-10, 0x1.3568142ac0ba6p-11, -0x1.b36c39f6eccd9p-16,
+      -0x1.0dabca53b1633p-14, 0x1.ec19dd78e87e9p-16, -0x1.78aed652f71b8p-19, -0x1.dcf68ad07ce08p-19,
+      0x1.44ebce7da67adp-19, -0x1.c74697e61de7cp-21, 0x1.6fbcad80818e7p-23, -0x1.f255781532a47p-28,
+      -0x1.172585afd314ap-27, 0x1.bc5e0ce244ae5p-29, -0x1.7e2df073d369ep-31, 0x1.abd561bf750cdp-34,
+      -0x1.38585f8910d4bp-37, 0x1.105845566f04bp-41, -0x1.b06b0715f1be9p-47);
+  return copysign(detail::expm1_scaled(a * p, 0), x);
+}
+#endif
+
 #define AOT_LIBM(NAME)                                                         \
   template <int N>                                                             \
   AOT_INLINE Vec<double, N> NAME(Vec<double, N> x) {                           \
@@ -196,8 +212,8 @@ AOT_LIBM(cosh)
 AOT_LIBM(asinh)
 AOT_LIBM(acosh)
 AOT_LIBM(atanh)
-AOT_LIBM(erf)
 #if AOT_ISA_LEVEL < 3
+AOT_LIBM(erf)
 AOT_LIBM(erfc)
 #endif
 AOT_LIBM(cbrt)
