@@ -14,7 +14,6 @@ import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-
 FREE = ("linalg_eig", "svd")
 """What is in the names of operators that such results come from, composed ones among them."""
 
