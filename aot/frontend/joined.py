@@ -30,6 +30,7 @@ from torch.utils import _pytree as pytree
 from aot.frontend.decisions import Demands, Site, answering, frames_from, raised_in
 from aot.frontend.instead import entered_again
 from aot.frontend.leftovers import Reached
+from aot.frontend.places import failure_of
 
 MOST = 8
 """Decisions that are joined, each for one more trace of the model."""
@@ -90,10 +91,9 @@ def _leaving(tracer: torch.fx.Tracer, call: Callable[..., Any], *args: Any, **kw
     depth = len(tracer.module_stack)
     try:
         return call(tracer, *args, **kwargs)
-    except BaseException:
+    finally:
         while len(tracer.module_stack) > depth:
             tracer.module_stack.popitem()
-        raise
 
 
 @dataclass
@@ -158,15 +158,21 @@ class _Joined:
         before, reached = self._versions(args, kwargs), Reached()
         reached.walk((self.module, "the model", True))
         reached.walk((getattr(self.forward, "__globals__", None), "the module's names", False))
-        try:
-            with answers.given():
-                found = self.forward(*args, **kwargs)
-        except _Undecided as undecided:
-            found = undecided
-        except Exception as error:
+        results: list[Any] = []
+
+        def run() -> None:
+            try:
+                with answers.given():
+                    results.append(self.forward(*args, **kwargs))
+            except _Undecided as undecided:
+                results.append(undecided)
+
+        error = failure_of(run)
+        if error is not None:
             if not path or answers.left or not raised_in(error, answers.stack):
-                raise
-            found = _Raised(f"{type(error).__name__}: {error}".removesuffix(": "))
+                raise error
+            results.append(_Raised(f"{type(error).__name__}: {error}".removesuffix(": ")))
+        (found,) = results
         if self._versions(args, kwargs) != before:
             raise NotJoined("the model writes to its inputs or buffers")
         if change := reached.change():
@@ -211,7 +217,7 @@ class _Joined:
         """All tensors that a side may read."""
         leaves = pytree.tree_leaves((args, kwargs))
         given = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
-        return (*given, *_weights(self.module).values())
+        return (*given, *{id(w): w for w in _weights(self.module).values()}.values())
 
     def _given(
         self,
@@ -224,7 +230,10 @@ class _Joined:
         """What the model gives where its tensors are these, in the order of `_operands`."""
         waiting = iter(operands)
         chosen, named = pytree.tree_map_only(torch.Tensor, lambda _: next(waiting), (args, kwargs))
-        own = dict(zip(_weights(self.module), waiting, strict=True))
+        weights = _weights(self.module)
+        # Tied weights are one operand.
+        taken = dict(zip(dict.fromkeys(map(id, weights.values())), waiting, strict=True))
+        own = {name: taken[id(weight)] for name, weight in weights.items()}
         with stateless._reparametrize_module(self.module, own):
             return run(path, chosen, named)
 

@@ -72,11 +72,12 @@ def _of_other_sizes(x: Tensor) -> Tensor:
 
 
 class _Layers(nn.Module):
-    """Weights on either side."""
+    """Weights on either side, one of them by two names."""
 
     def __init__(self) -> None:
         super().__init__()
         self.first, self.second = nn.Linear(3, 3), nn.Linear(3, 3)
+        self.second.weight = self.first.weight
         self.register_buffer("scale", torch.tensor([2.0, 3.0, 4.0]))
 
     def forward(self, x: Tensor) -> Tensor:

@@ -13,7 +13,6 @@ ARCHITECTURES = (
 )
 
 REFUSED: Mapping[str, str] = {
-    "transformers Longformer": "data-dependent",
     "transformers LED": "data-dependent",
     "transformers Vilt": "data-dependent",
 }
