@@ -13,7 +13,6 @@ ARCHITECTURES = (
 )
 
 REFUSED: Mapping[str, str] = {
-    "transformers LED": "data-dependent",
     "transformers Vilt": "data-dependent",
 }
 """Architectures that do not package -> words of the reason. One that does fails its test until its

@@ -257,7 +257,14 @@ PAIRS = (
     pair("BigBirdPegasus", {**SMALL_SEQ2SEQ, "attention_type": "original_full"}),
     pair("SwitchTransformers", {**SMALL_T5, "num_experts": 4, "num_decoder_layers": 2}),
     pair("NllbMoe", {**SMALL_SEQ2SEQ, **_SPARSE}),
-    pair("LED", {**SMALL_SEQ2SEQ, **_LED}),
+    row(
+        "LED",
+        "encoder-decoder",
+        {**SMALL_SEQ2SEQ, **_LED},
+        inputs=given.source_and_target,
+        dynamic=given.PAIR_ROWS,
+        sizes=_SEVEN,
+    ),
 )
 
 STATE_SPACES = (
