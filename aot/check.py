@@ -13,11 +13,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from aot_runtime.format.golden_sets import Shared
 from aot_runtime.format.plan import Dim, Plan
 from aot_runtime.format.reader import PackageFile
 from aot_runtime.html import table
 from aot_runtime.tools.arrays import random_inputs
 from aot_runtime.tools.loaded import LoadedModel, load_model
+from aot_runtime.tools.shared import shared_part
 from aot_runtime.tools.verify import difference
 
 from aot import driver
@@ -25,12 +27,13 @@ from aot.blame import NOT_FOUND, Blame, Stages, first_difference
 from aot.errors import InputMismatch, InternalError
 from aot.frontend.capture import Captured, capture_file
 from aot.frontend.exact import ExactModel, eager_run, line_values
-from aot.frontend.golden import examples
+from aot.frontend.golden import Example, examples
 from aot.ir.flow import Outline
 from aot.ir.kernels import KernelGraph
 from aot.ir.loops import LoopGraph
 from aot.ir.weights import WeightStore
 from aot.link.derive import DerivedStore
+from aot.link.judging import judge
 from aot.options import BuildOptions
 from aot.report.model import BuildReport
 from aot.report.observers import Keep, Observer, Several
@@ -184,8 +187,10 @@ def check(
     refused: list[str] = []
     failing: list[Inputs] = []
     exact = ExactModel(seen[0])
-    for given in input_sets(seen[0], place, sizes or {}, seed):
-        found = _compare(seen[0], exact, model, given)
+    own = examples(seen[0])
+    shared = [judged.shared for judged in judge(own[0].outputs, own[0].others)]
+    for given in input_sets(own, place, sizes or {}, seed):
+        found = _compare(seen[0], exact, model, given, shared)
         if isinstance(found, str):
             refused.append(found)
             continue
@@ -201,10 +206,9 @@ def check(
 
 
 def input_sets(
-    captured: Captured, package: Path, sizes: Mapping[str, int], seed: int
+    own: Sequence[Example], package: Path, sizes: Mapping[str, int], seed: int
 ) -> Iterator[Inputs]:
     """The model's own inputs, and random ones of several sizes."""
-    own = examples(captured)
     for number, example in enumerate(own):
         yield Inputs(f"extra {number}" if number else "example", example.inputs)
     with PackageFile(package) as file:
@@ -239,7 +243,11 @@ def _near(dim: Dim, wanted: int) -> int:
 
 
 def _compare(
-    captured: Captured, exact: ExactModel, model: LoadedModel, given: Inputs
+    captured: Captured,
+    exact: ExactModel,
+    model: LoadedModel,
+    given: Inputs,
+    shared: Sequence[Shared],
 ) -> list[Checked] | str:
     """Every output; or why eager and the package refuse the inputs."""
     model.model.reset()
@@ -254,23 +262,26 @@ def _compare(
     outputs = model.run([a.copy() for a in given.arrays])
     precise = exact.outputs(given.arrays)
     names = [spec.name for spec in model.plan.outputs]
-    return [
-        _checked(given.name, name, outputs[k], eager[k], None if precise is None else precise[k])
-        for k, name in enumerate(names)
-    ]
+    rows = zip(names, shared, outputs, eager, precise or [None] * len(names), strict=True)
+    return [_checked(given.name, *row) for row in rows]
 
 
-def _checked(inputs: str, name: str, ours: Array, eager: Array, precise: Array | None) -> Checked:
+def _checked(
+    inputs: str, name: str, shared: Shared, ours: Array, eager: Array, precise: Array | None
+) -> Checked:
     measured = eager if precise is None else precise
+    dtype = ours.dtype.name
+    if ours.shape == measured.shape:
+        ours, eager, measured = (shared_part(x, shared) for x in (ours, eager, measured))
     wide = np.complex128 if measured.dtype.kind == "c" else np.float64
     reference = measured.astype(wide)
     error, own = (_greatest(x.astype(wide), reference) for x in (ours, eager))
-    if ours.dtype.name not in ROUNDING and ours.dtype.kind in "biu":
+    if dtype not in ROUNDING and ours.dtype.kind in "biu":
         # Integers that floats decide (a place, a rank) are right as eager has them, too.
         error, own = min(error, _greatest(ours.astype(wide), eager.astype(wide))), 0.0
     finite = np.abs(reference[np.isfinite(reference)])
     scale = float(finite.max()) if finite.size else 0.0
-    narrow = {"complex64": "float32", "complex128": "float64"}.get(ours.dtype.name, ours.dtype.name)
+    narrow = {"complex64": "float32", "complex128": "float64"}.get(dtype, dtype)
     allowed = MARGIN * own + ROUNDING.get(narrow, 0.0) * scale
     return Checked(inputs, name, error, own, allowed, precise is not None)
 

@@ -393,7 +393,7 @@ def _link(
         draws_numbers(graph) or calls_kernels(graph) for graph in graphs
     )
     golden = golden_entries(
-        [(e.inputs, e.outputs) for e in examples(captured)] if comparable else []
+        [(e.inputs, e.outputs, e.others) for e in examples(captured)] if comparable else []
     )
     states = place_states(graphs, weights)
     replaceable = (

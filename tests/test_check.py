@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from aot_runtime.format.golden_sets import Shared
 from aot_runtime.format.plan import Dim
 
 from aot import check as checking
@@ -179,6 +180,26 @@ def test_models_that_insist_on_their_type_are_measured_with_eager(tmp_path: Path
     assert "of eager; the model does not run in float64" in report.lines()[0]
 
 
+SPECTRUM = """
+import torch
+
+class Spectrum(torch.nn.Module):
+    def forward(self, x):
+        return torch.linalg.eig(x)
+
+torch.manual_seed(0)
+model = Spectrum()
+example_inputs = (torch.randn(24, 24),)
+"""
+
+
+def test_free_orders_and_signs_are_no_differences(tmp_path: Path) -> None:
+    path = tmp_path / "spectrum.py"
+    path.write_text(SPECTRUM)
+    report = run(path)
+    assert not report.wrong, report.lines()
+
+
 def test_sizes_that_are_tried() -> None:
     class Plan:
         dims = (
@@ -196,7 +217,7 @@ def test_sizes_that_are_tried() -> None:
 def test_what_is_allowed() -> None:
     def checked(ours: Any, eager: Any, exact: Any, dtype: str = "float32") -> Checked:
         arrays = [np.array(a, dtype) for a in (ours, eager)]
-        return checking._checked("i", "o", *arrays, np.array(exact, np.float64))
+        return checking._checked("i", "o", Shared(), *arrays, np.array(exact, np.float64))
 
     assert checked([1.00002], [1.0], [1.0]).ok is False
     assert checked([1.00002], [1.00001], [1.0]).ok

@@ -54,7 +54,7 @@ class Net(torch.nn.Module):
     def forward(self, x):
         if x.sum() > 0:
             return x
-        return -x
+        return x[:1]
 
 model = Net()
 example_inputs = (torch.ones(3),)

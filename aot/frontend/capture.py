@@ -7,7 +7,7 @@ import logging
 import warnings
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from copy import copy, deepcopy
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -22,6 +22,7 @@ from torch.utils import _pytree as pytree
 from aot.errors import AotError, DynamicShapeError, InputMismatch, ModelFileError
 from aot.frontend.aliases import merge_aliases
 from aot.frontend.associative import open_scans
+from aot.frontend.branch_constants import lift_constants
 from aot.frontend.by_node import decomposed_by_node
 from aot.frontend.collected import collected_once
 from aot.frontend.composites import Traceable
@@ -44,6 +45,7 @@ from aot.frontend.failures import (
     without_graphs,
 )
 from aot.frontend.fixed_sizes import FixedSize, fixed_size_error, fixing
+from aot.frontend.joined import joining
 from aot.frontend.labels import wanted_sizes
 from aot.frontend.numerics import rounded_kinds
 from aot.frontend.open_dims import as_hints, traceable, unasked_layouts
@@ -191,6 +193,7 @@ class _Learnt:
         sizes: Its decisions on sizes.
         larger: Sizes of the example that computed ones made too small -> what they are traced with.
         derivatives: Whether it takes some.
+        joined: Whether other decisions on values are branches.
     """
 
     checks: Demands | None = None
@@ -200,6 +203,7 @@ class _Learnt:
     sizes: tuple[SizeDecision, ...] = ()
     larger: Mapping[int, int] = field(default_factory=dict)
     derivatives: bool = False
+    joined: bool = False
 
     def decided(self) -> tuple[str, ...]:
         """The decisions that are those of the example, as a run that differs is told of them."""
@@ -235,10 +239,25 @@ def _traced(
     taught = _taught(source, failure, learnt, fixed())
     if taught is not None:
         return _traced(source, names, taught)
+    joined = _joined(source, names, failure, learnt)
+    if joined is not None:
+        return joined
     again = _at_larger_sizes(source, names, replace(learnt, larger=larger))
     if again is not None:
         return again
     raise fixed_size_error(failure, fixed()) or failure from failure.__cause__
+
+
+def _joined(
+    source: ModelSource, names: Sequence[str], failure: BaseException, learnt: _Learnt
+) -> tuple[ExportedProgram, _Learnt] | None:
+    """As `_traced`, decisions on values joined; None where that is no help: the failure stays."""
+    if learnt.joined or not depends_on_values(failure):
+        return None
+    try:
+        return _traced(source, names, replace(learnt, joined=True))
+    except (RuntimeError, AssertionError, AttributeError, TypeError, ValueError, AotError):
+        return None
 
 
 def _more(learnt: _Learnt, small: SmallSizes) -> Mapping[int, int]:
@@ -294,10 +313,13 @@ def _exported(
             hearing() as decisions,
             quick_export(),
             given as plain,
+            joining(source.module, learnt.checks or {}) if learnt.joined else nullcontext(),
         ):
             record = export_below_autograd if learnt.derivatives else export_above_autograd
             program = record(source.module, plain[0], plain[1], dynamic_shapes)
         settle(program)
+        if learnt.joined:
+            lift_constants(program)
         return program, replace(learnt, sizes=decisions())
 
     try:

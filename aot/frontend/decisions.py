@@ -79,7 +79,7 @@ _DECIDING: Sequence[tuple[Any, str, _Truth]] = (
 
 
 @contextmanager
-def _deciding(decide: _Decide) -> Iterator[None]:
+def answering(decide: _Decide) -> Iterator[None]:
     """Inside of it, functions that make a bool of a tensor ask `decide`.
 
     They are exchanged by name: a mode of torch's does not see what its own functions call.
@@ -120,7 +120,7 @@ def asserted(checks: Demands) -> Iterator[None]:
         torch.ops.aten._assert_async.msg(holds, wanted.message)
         return wanted.value
 
-    with _deciding(decide):
+    with answering(decide):
         yield
 
 
@@ -149,7 +149,7 @@ def checks_of(
         made.append((site, bool(own())))
         return made[-1][1]
 
-    with _deciding(note):
+    with answering(note):
         failure = failure_of(run)
     undo()
     if failure is not None:
@@ -230,9 +230,14 @@ class _Turned:
 
     def message(self, run: Callable[[], object]) -> str | None:
         """What the model raises; None where it does anything else."""
-        with _Writes(self), _deciding(self._decide), self.undo:
+        with _Writes(self), answering(self._decide), self.undo:
             error = failure_of(run)
-            if error is None or not self.stack or self.does_more or not self._raised_here(error):
+            if (
+                error is None
+                or not self.stack
+                or self.does_more
+                or not raised_in(error, self.stack)
+            ):
                 return None
             return f"{type(error).__name__}: {error}".removesuffix(": ")
 
@@ -242,7 +247,7 @@ class _Turned:
         self.does_more |= bool(self.stack)
         if number != self.number:
             return answer
-        self.stack = tuple(_frames(sys._getframe(2)))
+        self.stack = tuple(frames_from(2))
         for name in ("__format__", "__repr__"):
             _exchange(self.undo, torch.Tensor, name, lambda *_, **__: "…")
         _exchange(self.undo, torch.Tensor, "item", lambda _: _Unknown(self))
@@ -265,18 +270,21 @@ class _Turned:
         self.does_more = True
         raise TypeError("its value decides")
 
-    def _raised_here(self, error: BaseException) -> bool:
-        """Whether a raise or an assert of the function that decided, or of its callers, it was."""
-        trace = error.__traceback__
-        while trace is not None and trace.tb_next is not None:
-            trace = trace.tb_next
-        if trace is None or trace.tb_frame not in self.stack:
-            return False
-        done = {i.offset: i.opname for i in dis.get_instructions(trace.tb_frame.f_code)}
-        return done.get(trace.tb_lasti) == "RAISE_VARARGS"
+
+def raised_in(error: BaseException, stack: Sequence[FrameType]) -> bool:
+    """Whether a raise or an assert of one of the functions being called it was."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    if trace is None or trace.tb_frame not in stack:
+        return False
+    done = {i.offset: i.opname for i in dis.get_instructions(trace.tb_frame.f_code)}
+    return done.get(trace.tb_lasti) == "RAISE_VARARGS"
 
 
-def _frames(frame: FrameType | None) -> Iterator[FrameType]:
+def frames_from(depth: int) -> Iterator[FrameType]:
+    """The functions that are being called: the caller's caller (2), and so on outwards."""
+    frame: FrameType | None = sys._getframe(depth)
     while frame is not None:
         yield frame
         frame = frame.f_back

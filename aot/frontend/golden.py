@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ from torch.utils import _pytree as pytree
 from aot.errors import AotError, CompilerFailed, InputMismatch, InternalError
 from aot.frontend.capture import Captured, eval_mode
 from aot.frontend.derivatives import differentiating
+from aot.frontend.free_results import OtherResults, has_free_results
 from aot.frontend.places import UserCode, failure_of, first_lines, place_of_error
 from aot.frontend.weights import to_array
 
@@ -23,15 +24,41 @@ Array = np.ndarray
 
 @dataclass(frozen=True)
 class Example:
-    """One set of inputs with what eager PyTorch computes for it, from the buffers' first values."""
+    """One set of inputs with what eager PyTorch computes for it, from the buffers' first values.
+
+    Attributes:
+        inputs: The inputs.
+        outputs: Eager's outputs.
+        others: Other outputs that are as right, of a model with operators that have several right
+            results.
+    """
 
     inputs: tuple[Array, ...]
     outputs: tuple[Array, ...]
+    others: tuple[tuple[Array, ...], ...] = ()
+
+
+OTHERS = 2
+"""Runs with other results; one alone may by chance leave alike what is not determined."""
 
 
 def examples(captured: Captured) -> tuple[Example, ...]:
     """The example inputs and the extra inputs, each with eager's outputs."""
-    return tuple(run_eager(captured, a, k) for a, k in (captured.example, *captured.extra))
+    free = has_free_results(captured.program)
+    return tuple(
+        replace(run_eager(captured, a, k), others=_others(captured, a, k) if free else ())
+        for a, k in (captured.example, *captured.extra)
+    )
+
+
+def _others(
+    captured: Captured, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+) -> tuple[tuple[Array, ...], ...]:
+    found: list[tuple[Array, ...]] = []
+    for seed in range(OTHERS):
+        with OtherResults(seed):
+            found.append(run_eager(captured, args, kwargs).outputs)
+    return tuple(found)
 
 
 def run_eager(captured: Captured, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Example:

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
+import torch.overrides
 from torch.overrides import TorchFunctionMode
+
+_modes: Any = torch.overrides
+"""Its functions that have no types."""
 
 
 class Instead(TorchFunctionMode):
@@ -28,3 +33,26 @@ class Instead(TorchFunctionMode):
     ) -> Any:
         """The result of a call with these arguments; NotImplemented where it stays torch's."""
         raise NotImplementedError
+
+
+def entered_again() -> Callable[[], AbstractContextManager[None]]:
+    """What enters the modes of now once more, where torch has left them.
+
+    It does so while a mode handles a call: functions that are given to an operator, such as the
+    sides of a branch, are traced without the modes else.
+    """
+    modes = [m for m in _modes._get_current_function_mode_stack() if isinstance(m, Instead)]
+
+    @contextmanager
+    def again() -> Iterator[None]:
+        entered = _modes._get_current_function_mode_stack()
+        missing = [m for m in modes if not any(m is e for e in entered)]
+        for mode in missing:
+            _modes._push_mode(mode)
+        try:
+            yield
+        finally:
+            for _ in missing:
+                _modes._pop_mode()
+
+    return again

@@ -87,6 +87,41 @@ class _Seen:
 
 
 @dataclass
+class Reached:
+    """Containers that are reached from what was walked, as they were then."""
+
+    _objects: list[_Seen] = field(default_factory=list)
+    _known: set[int] = field(default_factory=set)
+
+    def walk(self, *roots: tuple[Any, str, bool]) -> None:
+        """Note containers: (object, path, whether what is in them is walked too)."""
+        waiting = deque(roots)
+        while waiting:
+            value, path, deeper = waiting.popleft()
+            if id(value) in self._known or not _is_container(value):
+                continue
+            self._known.add(id(value))
+            held = _held(value)
+            self._objects.append(_Seen(value, held, path))
+            if deeper:
+                waiting += ((inner, _path(value, path, k), True) for k, inner in enumerate(held))
+            else:
+                plain = (v for v in held if isinstance(v, dict | list | set | deque))
+                waiting += ((inner, path, False) for inner in plain)
+
+    def change(self) -> str:
+        """What is not as it was, in words; "" where nothing is."""
+        for seen in self._objects:
+            if not _same(seen.held, _held(seen.container)):
+                return f"what is in {seen.path}"
+        return ""
+
+    def held(self) -> Iterator[Any]:
+        """All that the containers held."""
+        return (h for seen in self._objects for h in seen.held)
+
+
+@dataclass
 class Watched:
     """Names and objects as they were when a loop began.
 
@@ -98,16 +133,15 @@ class Watched:
     frame: FrameType
     offset: int
     _names: list[tuple[FrameType, Mapping[str, Any]]] = field(default_factory=list)
-    _objects: list[_Seen] = field(default_factory=list)
-    _known: set[int] = field(default_factory=set)
+    _reached: Reached = field(default_factory=Reached)
 
     def __post_init__(self) -> None:
         """Look at everything once."""
         self._names = [(f, dict(f.f_locals)) for f in _callers(self.frame)]
         for _, names in self._names:
-            self._walk(*((value, name, True) for name, value in names.items()))
+            self._reached.walk(*((value, name, True) for name, value in names.items()))
         for frame, _ in self._names:
-            self._walk((frame.f_globals, "the module's names", False))
+            self._reached.walk((frame.f_globals, "the module's names", False))
 
     @property
     def line(self) -> int:
@@ -124,10 +158,7 @@ class Watched:
                 other = {n for n in other if self._matters(n, now.get(n))}
             if other:
                 return f"the name {min(other)!r}"
-        for seen in self._objects:
-            if not _same(seen.held, _held(seen.container)):
-                return f"what is in {seen.path}"
-        return ""
+        return self._reached.change()
 
     def _matters(self, name: str, value: Any) -> bool:
         """Whether what a turn has named is read by another turn, or after the loop.
@@ -145,23 +176,7 @@ class Watched:
     def _knows(self, value: Any) -> bool:
         """Whether the object was there before the loop."""
         named = (v for _, names in self._names for v in names.values())
-        return any(v is value for v in (*named, *(h for seen in self._objects for h in seen.held)))
-
-    def _walk(self, *roots: tuple[Any, str, bool]) -> None:
-        """Note containers: (object, path, whether what is in them is walked too)."""
-        waiting = deque(roots)
-        while waiting:
-            value, path, deeper = waiting.popleft()
-            if id(value) in self._known or not _is_container(value):
-                continue
-            self._known.add(id(value))
-            held = _held(value)
-            self._objects.append(_Seen(value, held, path))
-            if deeper:
-                waiting += ((inner, _path(value, path, k), True) for k, inner in enumerate(held))
-            else:
-                plain = (v for v in held if isinstance(v, dict | list | set | deque))
-                waiting += ((inner, path, False) for inner in plain)
+        return any(v is value for v in (*named, *self._reached.held()))
 
 
 _NONE = object()

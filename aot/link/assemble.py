@@ -12,6 +12,7 @@ from aot_runtime.format.declarations import (
     declared_code,
     encode_declarations,
 )
+from aot_runtime.format.golden_sets import GoldenSet
 from aot_runtime.format.tensor_types import complex_dtype
 
 from aot.errors import InternalError, Origin
@@ -137,7 +138,7 @@ class Assembly:
 
     programs: Sequence[ProgramParts]
     compiler: str
-    golden: Sequence[plan.GoldenSet] = ()
+    golden: Sequence[GoldenSet] = ()
     states: Sequence[plan.StateSpec] = ()
     weights: Sequence[plan.WeightSpec] = ()
 

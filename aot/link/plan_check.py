@@ -160,6 +160,8 @@ def _golden(plan: Plan, entries: set[str] | None) -> Iterator[str]:
             yield f"golden set {i} has another number of inputs or outputs than the plan"
         if not len(golden.outputs) == len(golden.atol) == len(golden.rtol):
             yield f"golden set {i} needs one tolerance for each output"
+        if golden.shared and len(golden.shared) != len(golden.outputs):
+            yield f"golden set {i} says of some outputs only how they are compared"
         names = (*golden.inputs, *golden.outputs)
         missing = [] if entries is None else [name for name in names if name not in entries]
         if missing:

@@ -113,7 +113,7 @@ class Model(torch.nn.Module):
     def forward(self, x):
         if x.sum() > 0:
             return x
-        return -x
+        return x[:1]
 model = Model()
 example_inputs = (torch.ones(3),)
 """

@@ -1,4 +1,4 @@
-"""A decision of which one side only raises is an assertion; every other one is refused."""
+"""A decision of which one side only raises is an assertion; others may be those of the example."""
 
 from __future__ import annotations
 
@@ -113,10 +113,6 @@ def test_functions_of_torch_that_check_are_traced_too() -> None:
 # ---- what does not ----
 
 
-def _two_ways(x: Tensor) -> Tensor:
-    return x + 1 if x.sum() > 0 else x - 1
-
-
 def _depends_on_a_value(x: Tensor) -> Tensor:
     if (x < 0).any() and x.min().item() < -5:
         raise ValueError("very negative")
@@ -135,35 +131,9 @@ def _fails_by_itself(x: Tensor) -> Tensor:
     return x.reshape(7, 7) if (x < 0).any() else x + 1
 
 
-def _catches(x: Tensor) -> Tensor:
-    try:
-        if (x < 0).any():
-            raise ValueError("negative")
-    except ValueError:
-        return x * 3
-    return x + 1
-
-
-def _writes(x: Tensor) -> Tensor:
-    seen = torch.zeros(2)
-    if (x < 0).any():
-        seen.add_(1)
-        raise ValueError("negative")
-    return x + 1
-
-
-def _both_answers(x: Tensor) -> Tensor:
-    for row, wanted in ((x, False), (-x, True)):
-        if (row < 0).any() != wanted:
-            raise ValueError("other than expected")
-        if (row < 0).any():
-            x = x + 1
-    return x
-
-
 @pytest.mark.parametrize(
     "model",
-    [_two_ways, _depends_on_a_value, _nested, _fails_by_itself, _catches, _writes, _both_answers],
+    [_depends_on_a_value, _nested, _fails_by_itself],
 )
 def test_a_side_that_does_more_is_refused(model: Callable[..., Any]) -> None:
     with pytest.raises(ExportError, match="a decision of the model depends on the values"):
@@ -248,8 +218,6 @@ def _masked(x: Tensor) -> Tensor:
 
 
 def test_runs_that_decide_otherwise_than_the_example_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(ExportError, match="--decide-as-example"):
-        _capture(_masked)
     path, target = tmp_path / "m.pkg", f"cpu:{level()}"
     report = aot.package(
         Calls(_masked), (X,), path=path, targets=[target], golden=False, decide_as_example=True
@@ -261,17 +229,6 @@ def test_runs_that_decide_otherwise_than_the_example_are_refused(tmp_path: Path)
     np.testing.assert_array_equal(packaged(X), X.numpy() * 2)
     with pytest.raises(aot_runtime.InvalidArgument, match="decides otherwise in this run at tests"):
         packaged(X * 9)
-
-
-def _decides_both_ways(x: Tensor) -> Tensor:
-    for row in (x, -x):
-        x = x + 1 if row.sum() > 0 else x - 1
-    return x
-
-
-def test_a_place_that_decides_both_ways_is_refused_all_the_same() -> None:
-    with pytest.raises(ExportError):
-        _capture(_decides_both_ways, decide_as_example=True)
 
 
 def test_sides_that_only_raise_say_what_the_model_says() -> None:

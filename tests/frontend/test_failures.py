@@ -23,7 +23,7 @@ def build(folder: Path, function: Any, *args: Any) -> None:
 
 
 def decides(x: torch.Tensor) -> torch.Tensor:
-    return x if (x > 0).all() else -x
+    return x if (x > 0).all() else x[:1]
 
 
 def unrolls(x: torch.Tensor) -> torch.Tensor:

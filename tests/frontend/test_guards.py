@@ -69,6 +69,6 @@ def test_the_line_mends_the_model() -> None:
 
 def test_a_tensor_has_no_name_to_check() -> None:
     with pytest.raises(ExportError) as caught:
-        capture_module(Calls(lambda x: x if x.sum() > 0 else -x), (X,))
+        capture_module(Calls(lambda x: x if x.sum() > 0 else x[:1]), (X,))
     assert "torch.cond" in caught.value.advice
     assert "Add the line" not in caught.value.advice

@@ -9,6 +9,7 @@ from aot_runtime.format.declarations import (
     Variable,
     declared_code,
 )
+from aot_runtime.format.golden_sets import GoldenSet
 from aot_runtime.format.plan import (
     ArenaSlot,
     ArenaStorage,
@@ -22,7 +23,6 @@ from aot_runtime.format.plan import (
     Dim,
     DimSource,
     EntryStorage,
-    GoldenSet,
     GridLaunch,
     InputStorage,
     KernelCode,

@@ -13,8 +13,6 @@ ARCHITECTURES = (
 )
 
 REFUSED: Mapping[str, str] = {
-    "transformers Longformer": "data-dependent",
-    "transformers LED": "data-dependent",
     "transformers Vilt": "data-dependent",
 }
 """Architectures that do not package -> words of the reason. One that does fails its test until its

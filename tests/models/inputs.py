@@ -20,6 +20,7 @@ TEXT: Dynamic = {"input_ids": _BOTH, "attention_mask": _BOTH}
 PAIR: Dynamic = {**TEXT, "decoder_input_ids": {0: "batch", 1: "target"}}
 BARE: Dynamic = {"input_ids": _BOTH}
 TEXT_ROWS: Dynamic = {"input_ids": {0: "batch"}, "attention_mask": {0: "batch"}}
+PAIR_ROWS: Dynamic = {**TEXT_ROWS, "decoder_input_ids": {0: "batch"}}
 ROWS: Dynamic = {"input_ids": {0: "batch"}}
 IMAGE: Dynamic = {"pixel_values": {0: "batch"}}
 PLAIN: Dynamic = {"x": {0: "batch"}}

@@ -26,6 +26,8 @@ from tests.models.inputs import VOCABULARY
 _DISTIL = {"vocab_size": VOCABULARY, "dim": 32, "n_layers": 2, "n_heads": 4, "hidden_dim": 48}
 _DISENTANGLED = {"relative_attention": True, "pos_att_type": ["p2c", "c2p"]}
 _EIGHT = ((2, 8), (3, 8), (1, 8))
+_SEVEN = ((2, 7), (3, 7), (1, 7))
+"""Open lengths that are rounded up to windows take torch minutes of algebra to trace."""
 """Of models that allow lengths only which their strides divide."""
 
 _XLNET = {"vocab_size": VOCABULARY, "d_model": 32, "n_layer": 2, "n_head": 4, "d_inner": 48}
@@ -102,7 +104,14 @@ ENCODERS = (
     encoder("ModernBert", pad_token_id=0, cls_token_id=1, sep_token_id=2),
     encoder("NomicBert"),
     encoder("EuroBert", **SMALL_TOKENS),
-    encoder("Longformer", attention_window=4),
+    row(
+        "Longformer",
+        "encoder",
+        {**SMALL, "attention_window": 4},
+        inputs=given.tokens,
+        dynamic=given.TEXT_ROWS,
+        sizes=_SEVEN,
+    ),
     row("FNet", "encoder", SMALL, inputs=given.only_tokens, dynamic=given.BARE),
     row("DistilBert", "encoder", _DISTIL, inputs=given.tokens, dynamic=given.TEXT),
     encoder("RobertaPreLayerNorm"),
@@ -248,7 +257,14 @@ PAIRS = (
     pair("BigBirdPegasus", {**SMALL_SEQ2SEQ, "attention_type": "original_full"}),
     pair("SwitchTransformers", {**SMALL_T5, "num_experts": 4, "num_decoder_layers": 2}),
     pair("NllbMoe", {**SMALL_SEQ2SEQ, **_SPARSE}),
-    pair("LED", {**SMALL_SEQ2SEQ, **_LED}),
+    row(
+        "LED",
+        "encoder-decoder",
+        {**SMALL_SEQ2SEQ, **_LED},
+        inputs=given.source_and_target,
+        dynamic=given.PAIR_ROWS,
+        sizes=_SEVEN,
+    ),
 )
 
 STATE_SPACES = (

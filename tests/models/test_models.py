@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import random
+import subprocess
+import sys
 from datetime import UTC, date, datetime
+from pathlib import Path
 
 import pytest
 import torch
@@ -11,8 +14,10 @@ import torch
 from tests.conformance.executors import gpu_target
 from tests.models.architecture import Architecture
 from tests.models.architectures import ARCHITECTURES, REFUSED
-from tests.models.check import check
-from tests.models.run import document, read_rows, row_of
+from tests.models.check import Outcome, check
+from tests.models.run import document, notes, oldest_first, read_rows, row_of
+
+ROOT = Path(__file__).parents[2]
 
 FIXED = (
     *("transformers ModernBert", "transformers Llama", "transformers Llama with a cache"),
@@ -86,8 +91,30 @@ def test_names_are_unique() -> None:
     assert len(set(names)) == len(names)
 
 
-def test_results_are_read_back_as_they_were_written() -> None:
-    from tests.models.check import Outcome
+def _rows() -> dict[str, str]:
+    return {a.key: row_of(a, Outcome("refused", "a | b", 0, 1.0)) for a in ARCHITECTURES[:3]}
 
-    rows = {a.key: row_of(a, Outcome("refused", "a | b", 0, 1.0)) for a in ARCHITECTURES[:3]}
-    assert read_rows(document(rows)) == rows
+
+def test_results_are_read_back_as_they_were_written() -> None:
+    assert read_rows(document(_rows())) == _rows()
+
+
+def test_what_stands_below_the_table_is_kept() -> None:
+    below = "\n## Runs\n\nOn two cores.\n\n## Others\n"
+    text = document(_rows(), below=below)
+    assert notes(text) == below and read_rows(text) == _rows()
+
+
+def test_the_oldest_rows_run_first() -> None:
+    rows, today = _rows(), str(datetime.now(UTC).date())
+    second = ARCHITECTURES[1].key
+    rows[second] = rows[second].replace(today, "2026-01-01")
+    order = oldest_first(ARCHITECTURES[:4], rows)
+    assert [ARCHITECTURES.index(a) for a in order] == [3, 1, 0, 2]
+
+
+@pytest.mark.slow
+def test_the_process_that_forks_has_one_thread() -> None:
+    command = [sys.executable, "-c", "from tests.models.warm import THREADS; print(THREADS)"]
+    told = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT)
+    assert told.stdout.splitlines()[-1] == "1"

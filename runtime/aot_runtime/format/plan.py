@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from aot_runtime.format.errors import Origin
+from aot_runtime.format.golden_sets import GoldenSet
 
 FORMAT_VERSION = (1, 1)
 
@@ -540,16 +541,6 @@ class Check:
     relation: Relation
     right: Expr
     message: str
-
-
-@dataclass(frozen=True)
-class GoldenSet:
-    """Example inputs and the reference's outputs: entry names, and tolerances per output."""
-
-    inputs: tuple[str, ...]
-    outputs: tuple[str, ...]
-    atol: tuple[float, ...]
-    rtol: tuple[float, ...]
 
 
 @dataclass(frozen=True)

@@ -7,13 +7,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from aot_runtime.format.errors import CorruptPackage, IncompatiblePackage, Origin
+from aot_runtime.format.golden_sets import KINDS, GoldenSet, Shared
 from aot_runtime.format.json_value import JsonValue, expr_to_json
 from aot_runtime.format.plan import (
     FORMAT_VERSION,
     Check,
     Dim,
     DimSource,
-    GoldenSet,
     Parameter,
     Plan,
     Signature,
@@ -100,15 +100,7 @@ def plan_to_json(plan: Plan) -> dict[str, Any]:
         "programs": [program_to_json(program) for program in plan.programs],
         **weights,
         "entries": dict(plan.entries),
-        "golden": [
-            {
-                "inputs": list(g.inputs),
-                "outputs": list(g.outputs),
-                "atol": list(g.atol),
-                "rtol": list(g.rtol),
-            }
-            for g in plan.golden
-        ],
+        "golden": [_golden_out(golden) for golden in plan.golden],
     }
 
 
@@ -156,14 +148,30 @@ def plan_from_json(value: object) -> Plan:
         programs=root["programs"].each(program_from_json),
         weights=root["weights"].each(_weight_in) if root.has("weights") else (),
         entries=tuple((name, item.text()) for name, item in root["entries"].members()),
-        golden=root["golden"].each(
-            lambda g: GoldenSet(
-                g["inputs"].each(JsonValue.text),
-                g["outputs"].each(JsonValue.text),
-                g["atol"].each(JsonValue.number),
-                g["rtol"].each(JsonValue.number),
-            )
-        ),
+        golden=root["golden"].each(_golden_in),
+    )
+
+
+def _golden_out(golden: GoldenSet) -> Mapping[str, Any]:
+    shared = [{"kind": s.kind, "axis": s.axis} for s in golden.shared]
+    return {
+        "inputs": list(golden.inputs),
+        "outputs": list(golden.outputs),
+        "atol": list(golden.atol),
+        "rtol": list(golden.rtol),
+        **({"shared": shared} if shared else {}),
+    }
+
+
+def _golden_in(g: JsonValue) -> GoldenSet:
+    return GoldenSet(
+        g["inputs"].each(JsonValue.text),
+        g["outputs"].each(JsonValue.text),
+        g["atol"].each(JsonValue.number),
+        g["rtol"].each(JsonValue.number),
+        g["shared"].each(lambda s: Shared(s["kind"].one_of(*KINDS), s["axis"].integer()))
+        if g.has("shared")
+        else (),
     )
 
 

@@ -8,15 +8,16 @@ whose results differ is named with its model line: found from the package alone,
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from aot_runtime.format.devices import on_host
 from aot_runtime.format.errors import CorruptPackage, InputMismatch, InternalError
+from aot_runtime.format.golden_sets import ALL, GoldenSet, Shared
 from aot_runtime.format.pairs import in_pairs
-from aot_runtime.format.plan import CallStep, GoldenSet, Step
+from aot_runtime.format.plan import CallStep, Step
 from aot_runtime.format.reader import PackageFile
 from aot_runtime.format.steps_json import origin_of
 from aot_runtime.tools.arrays import Array, golden_inputs, tensor_array
@@ -27,6 +28,7 @@ from aot_runtime.tools.loaded import (
     step_results,
     supported_levels,
 )
+from aot_runtime.tools.shared import shared_part
 
 
 @dataclass(frozen=True)
@@ -40,6 +42,7 @@ class Comparison:
         error: Greatest absolute difference; infinity when the shapes or NaNs differ.
         allowed: Greatest difference that the tolerances allow where the error is.
         blame: The first wrong kernel and its model lines; "" when right or not found.
+        shared: What is compared of the output: where several are right, what those share.
     """
 
     isa: str
@@ -48,6 +51,7 @@ class Comparison:
     error: float
     allowed: float
     blame: str = ""
+    shared: Shared = ALL
 
     @property
     def ok(self) -> bool:
@@ -64,6 +68,7 @@ class Comparison:
             "allowed": self.allowed,
             "ok": self.ok,
             "blame": self.blame,
+            "compared": str(self.shared),
         }
 
     def __str__(self) -> str:
@@ -73,6 +78,8 @@ class Comparison:
             f"{self.isa} set {self.golden} {self.output}: {verdict}, "
             f"error {self.error:.3g}, allowed {self.allowed:.3g}"
         )
+        if self.shared != ALL:
+            line += f" ({self.shared}: several outputs are right)"
         return f"{line}; first wrong: {self.blame}" if self.blame else line
 
 
@@ -135,8 +142,7 @@ def compare_golden(
 
 
 def _blamed(comparison: Comparison, blame: str) -> Comparison:
-    c = comparison
-    return Comparison(c.isa, c.golden, c.output, c.error, c.allowed, blame)
+    return replace(comparison, blame=blame)
 
 
 def _compare_set(
@@ -147,9 +153,27 @@ def _compare_set(
     found: list[Comparison] = []
     for k, spec in enumerate(package.plan.outputs):
         expected = tensor_array(package, golden.outputs[k], spec)
-        error, allowed = difference(outputs[k], expected, golden.atol[k], golden.rtol[k])
-        found.append(Comparison(model.place, index, spec.name, error, allowed))
+        shared = golden.shared[k] if golden.shared else ALL
+        if shared.along_axis and not -expected.ndim <= shared.axis < 0:
+            raise CorruptPackage(
+                f"golden set {index} compares {spec.name} along axis {shared.axis}, of "
+                f"{expected.ndim} dimensions",
+                where=package.path,
+            )
+        error, allowed = shared_difference(
+            outputs[k], expected, shared, golden.atol[k], golden.rtol[k]
+        )
+        found.append(Comparison(model.place, index, spec.name, error, allowed, shared=shared))
     return found
+
+
+def shared_difference(
+    actual: Array, expected: Array, shared: Shared, atol: float, rtol: float
+) -> tuple[float, float]:
+    """As `difference`, of what right outputs share."""
+    if actual.shape != expected.shape or actual.dtype != expected.dtype:
+        return float("inf"), atol
+    return difference(shared_part(actual, shared), shared_part(expected, shared), atol, rtol)
 
 
 def difference(actual: Array, expected: Array, atol: float, rtol: float) -> tuple[float, float]:

@@ -53,7 +53,7 @@ def test_a_case_that_is_refused_leaves_the_others():
 
 def test_a_case_that_cannot_be_exported_leaves_the_others():
     def data_dependent(x):
-        return x if x.sum() > 0 else -x
+        return x if x.sum() > 0 else x[:1]
 
     cases = [_case(torch.neg, torch.ones(2)), _case(data_dependent, torch.ones(2), number=1)]
     outcomes = list(run_cases(cases, interpret_lowered))
