@@ -52,28 +52,36 @@ LARGE = (
     Row("svdvals", torch.linalg.svdvals, lambda d: [(well(d, 3, 120)[..., :70],)]),
     Row(
         "singular vectors",
-        lambda a: made_again(torch.linalg.svd(a, full_matrices=False)),
+        lambda a: made_again(a, *torch.linalg.svd(a, full_matrices=False)),
         lambda d: [(well(d, 400)[:, :300],)],
     ),
     Row(
         "vectors of conjugate values",
-        lambda a: made_of_spectrum(*torch.linalg.eig(a)),
+        lambda a: turned(a, *torch.linalg.eig(a)),
         lambda d: [(well(d, 500),)],
     ),
     Row(
         "hermitian vectors",
-        lambda a: made_of_spectrum(*torch.linalg.eigh(torch.complex(a, a.mT))),
+        lambda a: made_again(
+            hermitian(a),
+            torch.linalg.eigh(hermitian(a))[1],
+            *torch.linalg.eigh(hermitian(a))[:1],
+            torch.linalg.eigh(hermitian(a))[1].mH,
+        ),
         lambda d: [(well(d, 300),)],
     ),
     Row(
         "qr and lstsq",
-        lambda a: (torch.linalg.qr(a), torch.linalg.lstsq(a, a[:, :2]).solution),
+        lambda a: (
+            near(torch.linalg.qr(a)[0] @ torch.linalg.qr(a)[1], a),
+            near(a @ torch.linalg.lstsq(a, a[:, :2]).solution, a[:, :2]),
+        ),
         lambda d: [(well(d, 300)[:, :200],)],
     ),
     Row(
         "complex systems",
-        lambda a: torch.linalg.solve(torch.complex(a, a.mT), torch.complex(a, a)[:, :3]),
-        lambda d: [(well(d, 200),)],
+        lambda a, b: near(torch.complex(a, b.mT) @ systems(a, b), torch.complex(a, a)[:, :3]),
+        lambda d: [(well(d, 200), well(d, 200) / 7)],
     ),
     Row(
         "det between products",
@@ -84,15 +92,32 @@ LARGE = (
 """Of matrices that the host factors, or cuSOLVER."""
 
 
-def made_of_spectrum(values: torch.Tensor, vectors: torch.Tensor) -> torch.Tensor:
-    """The matrix of eigenvalues and vectors: of these, order and phases are free."""
-    return torch.linalg.solve(vectors.mT, (vectors * values.unsqueeze(-2)).mT).mT.real
+def near(found: torch.Tensor, wanted: torch.Tensor) -> torch.Tensor:
+    """Whether a matrix is another one but for roundings: what makes it is free in other ways."""
+    rounding = torch.finfo(wanted.dtype).eps * wanted.shape[0]
+    return (found - wanted).abs().amax() < 8 * rounding * wanted.abs().amax()
 
 
-def made_again(parts: tuple[torch.Tensor, torch.Tensor, torch.Tensor]) -> torch.Tensor:
-    """The matrix of singular values and vectors."""
-    u, values, vt = parts
-    return (u * values.unsqueeze(-2)) @ vt
+def made_again(
+    wanted: torch.Tensor, u: torch.Tensor, values: torch.Tensor, vt: torch.Tensor
+) -> torch.Tensor:
+    """Whether singular values and vectors, or eigenvalues and theirs, make their matrix."""
+    return near((u * values.unsqueeze(-2)) @ vt, wanted)
+
+
+def turned(a: torch.Tensor, values: torch.Tensor, vectors: torch.Tensor) -> torch.Tensor:
+    """Whether a matrix makes its eigenvectors longer, and nothing else."""
+    return near(torch.complex(a, torch.zeros_like(a)) @ vectors, vectors * values)
+
+
+def hermitian(a: torch.Tensor) -> torch.Tensor:
+    """A matrix that is its own adjoint."""
+    return torch.complex(a + a.mT, a - a.mT)
+
+
+def systems(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    """A complex system's solution; its imaginary parts lie by columns."""
+    return torch.linalg.solve(torch.complex(a, b.mT), torch.complex(a, a)[:, :3])
 
 
 def well(dtype: torch.dtype, *shape: int) -> torch.Tensor:

@@ -157,13 +157,20 @@ struct SolverRoutine {
   double from = 0;  // columns of a lone matrix for which it is as fast as the host
 };
 
-inline SolverOperand operand_of(const aot_argument& reads, const Numbers& numbers, int index,
-                                bool complex, size_t size) {
-  const int64_t* const of = numbers.operand(index);
-  const int64_t* const imaginary = numbers.operand(index + 2);
-  if (of[0] < 0) return {};
-  const auto at = [&](const int64_t* x) { return address(reads.tensors[x[0]]) + x[1] * size; };
-  return {at(of), complex ? at(imaginary) : 0, of[2], of[3], of[4]};
+inline SolverPart part_of(const aot_argument& reads, const int64_t* operand, size_t size) {
+  if (operand[0] < 0) return {};
+  const uint64_t at = address(reads.tensors[operand[0]]) + uint64_t(operand[1]) * size;
+  return {at, operand[2], operand[3], operand[4]};
+}
+
+// The operand of a place, and whether its matrices, of these sizes, can be moved; true of none.
+inline bool read_operand(const aot_argument& reads, const Numbers& numbers, int place, size_t size,
+                         int64_t rows, int64_t columns, SolverOperand* operand) {
+  const int64_t* const re = numbers.operand(place);
+  const int64_t* const im = numbers.operand(place + 2);
+  *operand = {part_of(reads, re, size), part_of(reads, im, size)};
+  return (re[0] < 0 || can_move(operand->re, rows, columns)) &&
+         (im[0] < 0 || can_move(operand->im, rows, columns));
 }
 
 // Whether cuSOLVER, which takes a matrix at a time, is faster than the host, which takes as many as
@@ -185,25 +192,22 @@ inline Outcome by_library(const aot_operator_call* call, const SolverRoutine& ro
   if (routine.run == nullptr || numbers.batch() < 1 || !SolverLibrary::found().is_there()) {
     return kNotHere;
   }
-  const bool complex = routine.type == 'C' || routine.type == 'Z';
   const size_t size = routine.type == 'S' || routine.type == 'C' ? 4 : 8;
   const aot_argument& reads = call->arguments[0];
-  const SolverOperand a = operand_of(reads, numbers, 0, complex, size);
-  const SolverOperand b = operand_of(reads, numbers, 1, complex, size);
-  const SolverCall wanted = {a,
-                             b,
-                             numbers.batch(),
-                             numbers.m(),
-                             numbers.n(),
-                             numbers.r(),
-                             routine.upper,
-                             routine.unit,
-                             routine.back,
-                             address(call->results[0]),
-                             numbers.record()};
-  const bool has_sides = numbers.operand(1)[0] >= 0;
-  if (!worth(wanted, routine, has_sides) || !can_move(a, wanted.m, wanted.n) ||
-      (has_sides && !can_move(b, wanted.m, wanted.r))) {
+  SolverCall wanted = {{},
+                       {},
+                       numbers.batch(),
+                       numbers.m(),
+                       numbers.n(),
+                       numbers.r(),
+                       routine.upper,
+                       routine.unit,
+                       routine.back,
+                       address(call->results[0]),
+                       numbers.record()};
+  if (!worth(wanted, routine, numbers.operand(1)[0] >= 0) ||
+      !read_operand(reads, numbers, 0, size, wanted.m, wanted.n, &wanted.a) ||
+      !read_operand(reads, numbers, 1, size, wanted.m, wanted.r, &wanted.b)) {
     return kNotHere;
   }
   SolverPlace* const place = places.take(driver, call->results[0].device.device_id);

@@ -12,11 +12,16 @@
 
 namespace aot_host {
 
-// An operand: matrices of a batch, by elements of a real type. `im`: where its imaginary parts
-// begin; 0 for real ones. Strides count elements.
-struct SolverOperand {
-  uint64_t re = 0, im = 0;
+// Real or imaginary parts of an operand: where matrices of a batch begin, and how far these, their
+// rows and their columns are apart, in numbers of a real type.
+struct SolverPart {
+  uint64_t at = 0;
   int64_t batch = 0, row = 0, column = 0;
+};
+
+// Of real operands, only `re` is one.
+struct SolverOperand {
+  SolverPart re, im;
 };
 
 // The work of one call: its stream, its place, and whether all has gone well so far. A step after
@@ -93,15 +98,14 @@ class SolverWork {
   // The k-th matrix of an operand, by columns; `spare`: a slot that complex ones need.
   void load(const SolverOperand& x, int64_t k, int64_t rows, int64_t columns, uint64_t to,
             int spare) {
-    const size_t skipped = size_t(k * x.batch) * real_size();
-    if (!is_complex()) return plane(type_, x, x.re + skipped, rows, columns, to);
+    if (!is_complex()) return plane(type_, x.re, k, rows, columns, to);
     if (is_paired(x)) {
-      const SolverOperand pairs = {x.re, 0, 0, x.row / 2, x.column / 2};
-      return plane(type_, pairs, x.re + skipped, rows, columns, to);
+      const SolverPart pairs = {x.re.at, x.re.batch / 2, x.re.row / 2, x.re.column / 2};
+      return plane(type_, pairs, k, rows, columns, to);
     }
     const uint64_t apart = memory(spare, rows * columns, real_size());
     for (int part = 0; part < 2; ++part) {
-      plane(real_type(), x, (part ? x.im : x.re) + skipped, rows, columns, apart);
+      plane(real_type(), part ? x.im : x.re, k, rows, columns, apart);
       copy(real_type(), rows * columns, apart, 1, to + size_t(part) * real_size(), 2);
     }
   }
@@ -186,17 +190,22 @@ class SolverWork {
 
   // Whether imaginary parts lie beside real ones, as the library has them.
   bool is_paired(const SolverOperand& x) const {
-    return x.im == x.re + real_size() && x.row % 2 == 0 && x.column % 2 == 0;
+    const SolverPart &re = x.re, &im = x.im;
+    const bool alike = re.batch == im.batch && re.row == im.row && re.column == im.column;
+    const bool even = re.batch % 2 == 0 && re.row % 2 == 0 && re.column % 2 == 0;
+    return alike && even && im.at == re.at + real_size();
   }
 
-  // A matrix of a type, whose rows or columns are apart by any stride, by columns without gaps.
-  void plane(char type, const SolverOperand& x, uint64_t from, int64_t rows, int64_t columns,
+  // The k-th matrix of numbers of a type, whose rows or columns are apart by any stride, by columns
+  // without gaps.
+  void plane(char type, const SolverPart& x, int64_t k, int64_t rows, int64_t columns,
              uint64_t to) {
+    const size_t size = type == real_type() ? real_size() : 2 * real_size();
+    const uint64_t from = x.at + size_t(k * x.batch) * size;
     if (columns == 1) return copy(type, rows, from, x.row, to, 1);
     if (rows == 1) return copy(type, columns, from, x.column, to, 1);
     if (x.column == 1 && x.row >= columns) return add(type, true, rows, columns, from, x.row, to);
     if (x.row == 1 && x.column >= rows) return add(type, false, rows, columns, from, x.column, to);
-    const size_t size = type == real_type() ? real_size() : 2 * real_size();
     for (int64_t j = 0; j < columns; ++j) {
       const size_t at = size_t(j) * size;
       copy(type, rows, from + at * size_t(x.column), x.row, to + at * size_t(rows), 1);
@@ -233,8 +242,8 @@ class SolverWork {
   bool lacks_ = false;
 };
 
-// Whether cuBLAS can move an operand's matrices: what is read backwards or several times it cannot.
-inline bool can_move(const SolverOperand& x, int64_t rows, int64_t columns) {
+// Whether cuBLAS can move matrices: what is read backwards or several times it cannot.
+inline bool can_move(const SolverPart& x, int64_t rows, int64_t columns) {
   const bool counted = rows * columns < INT_MAX && x.row < INT_MAX && x.column < INT_MAX;
   return counted && (x.row > 0 || rows == 1) && (x.column > 0 || columns == 1);
 }
