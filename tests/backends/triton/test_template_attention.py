@@ -375,3 +375,12 @@ def test_columns_of_float32_and_near_a_power_are_one_block():
     assert column_pieces(40, FLOAT32) == (64, 0)
     assert column_pieces(120, BFLOAT16) == (128, 0)
     assert column_pieces(20, BFLOAT16) == (32, 0)
+
+
+@pytest.mark.parametrize("depth", (96, 256))
+def test_the_last_keys_of_floats_leave_registers_to_the_others(depth):
+    """Of so many that scores are not stored: a few more keys than whole blocks."""
+    shape = (2, 16, 4100, depth)
+    arguments = tuple(torch.empty(shape) for _ in range(3))
+    graph = captured(F.scaled_dot_product_attention, arguments)
+    assert machine_code(graph, "attention", "sm_90").local_bytes < 2048 * (depth > 128) + 64
