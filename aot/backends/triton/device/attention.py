@@ -98,13 +98,7 @@ def attention(
                         args, load_v, pair, k, VALUE, more, power, change, PRECISION, 0
                     )
         if EDGE:
-            if q.dtype == tl.float32:
-                # Nothing, which no compiler knows: steps whose number it knows are no loop, and
-                # what they hold beside the loop above spills. 8 heads of 256 with 6460 keys and a
-                # bias: 32 registers, 17 KB of a thread in memory, 184 ms on an H200 (eager 10); as
-                # a loop 255 registers and 0.8 KB.
-                whole += program >> 30
-            for start in range(whole, end, EDGE):
+            for start in range(edge_begin(whole, program, q.dtype), end, EDGE):
                 k = start + tl.arange(0, EDGE)[:, None]
                 score = scores(args, load_k, pair, k, q, other_q, SCALE, LATE, PRECISION, 1)
                 if load_mask is not None:  # not `seen`, which a loop carries in another shape
@@ -126,6 +120,17 @@ def attention(
         if MORE_VALUE:
             n = columns(MORE_VALUE) + VALUE
             finish(args, pair, part, m, n, more * weight, top[:, None], total[:, None])
+
+
+@triton.jit
+def edge_begin(whole, program, DTYPE: tl.constexpr):
+    """Where steps at the edge begin; of float32 as a number that no compiler knows.
+
+    Steps whose number it knows are no loop, and what they hold beside the loop of whole blocks
+    spills: 8 heads of 256 with 6460 keys and a bias had 32 registers and 17 KB of a thread in
+    memory, and took 184 ms on an H200 (eager 10); as a loop 255 registers and 0.8 KB.
+    """
+    return whole + (program >> 30) if DTYPE == tl.float32 else whole
 
 
 @triton.jit
