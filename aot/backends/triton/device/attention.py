@@ -130,7 +130,7 @@ def edge_begin(whole, program, DTYPE: tl.constexpr):
     spills: 8 heads of 256 with 6460 keys and a bias had 32 registers and 17 KB of a thread in
     memory, and took 184 ms on an H200 (eager 10); as a loop 255 registers and 0.8 KB.
     """
-    return whole + (program >> 30) if DTYPE == tl.float32 else whole
+    return whole + (program >> 30) if tl.float32 == DTYPE else whole
 
 
 @triton.jit
