@@ -188,7 +188,7 @@ enum Outcome { kComputed, kNotHere, kFailed };
 
 // By cuSOLVER where the machine has it: `kNotHere` where it has not, or no memory is left for it.
 inline Outcome by_library(const aot_operator_call* call, const SolverRoutine& routine,
-                          const Numbers& numbers, const Driver& driver, SolverPlaces& places) {
+                          const Numbers& numbers, SolverPlaces& places) {
   if (routine.run == nullptr || numbers.batch() < 1 || !SolverLibrary::found().is_there()) {
     return kNotHere;
   }
@@ -210,7 +210,7 @@ inline Outcome by_library(const aot_operator_call* call, const SolverRoutine& ro
       !read_operand(reads, numbers, 1, size, wanted.m, wanted.r, &wanted.b)) {
     return kNotHere;
   }
-  SolverPlace* const place = places.take(driver, call->results[0].device.device_id);
+  SolverPlace* const place = places.take(call->results[0].device.device_id);
   if (place == nullptr) return kNotHere;
   SolverWork work(place, call->stream, routine.type);
   Solver solver(work, wanted);
@@ -228,9 +228,9 @@ int call_kernel(const aot_operator_call* call, const Kernel& kernel, int widest,
                 const SolverRoutine& routine, SolverPlaces& places) {
   const aot_argument& reads = call->arguments[0];
   const Numbers numbers = {call->arguments[1].ints};
-  Driver driver;
-  if (!driver.find()) return fails(call, "libcuda.so.1 lacks functions that copy memory");
-  switch (by_library(call, routine, numbers, driver, places)) {
+  const Driver& driver = Driver::found();
+  if (!driver.is_whole) return fails(call, "libcuda.so.1 lacks functions that copy memory");
+  switch (by_library(call, routine, numbers, places)) {
     case kComputed:
       return 0;
     case kFailed:

@@ -12,7 +12,8 @@
 
 namespace aot_host {
 
-// The driver's functions, by their names in its header. All give 0 for success.
+// The driver's functions, by their names in its header. All give 0 for success. Looked up once: the
+// library stays loaded for that.
 struct Driver {
   int (*to_host)(void* to, uint64_t from, size_t bytes, void* stream) = nullptr;
   int (*to_device)(uint64_t to, const void* from, size_t bytes, void* stream) = nullptr;
@@ -27,20 +28,26 @@ struct Driver {
   int (*push)(void* context) = nullptr;
   int (*pop)(void** context) = nullptr;
 
+  bool is_whole = false;
+
+  static const Driver& found() {
+    pthread_once(&once_, [] { own_.is_whole = own_.find(); });
+    return own_;
+  }
+
+ private:
   bool find() {
     void* const library = dlopen("libcuda.so.1", RTLD_NOW);
     if (library == nullptr) return false;
-    const bool all =
-        look(library, "cuMemcpyDtoHAsync_v2", &to_host) &&
-        look(library, "cuMemcpyHtoDAsync_v2", &to_device) &&
-        look(library, "cuMemcpyDtoDAsync_v2", &copy) && look(library, "cuMemsetD8Async", &fill) &&
-        look(library, "cuStreamSynchronize", &wait) && look(library, "cuMemAlloc_v2", &take) &&
-        look(library, "cuMemFree_v2", &give) && look(library, "cuCtxGetCurrent", &context) &&
-        look(library, "cuDevicePrimaryCtxRetain", &retain) &&
-        look(library, "cuDevicePrimaryCtxRelease_v2", &release) &&
-        look(library, "cuCtxPushCurrent_v2", &push) && look(library, "cuCtxPopCurrent_v2", &pop);
-    dlclose(library);  // the runtime holds it
-    return all;
+    return look(library, "cuMemcpyDtoHAsync_v2", &to_host) &&
+           look(library, "cuMemcpyHtoDAsync_v2", &to_device) &&
+           look(library, "cuMemcpyDtoDAsync_v2", &copy) &&
+           look(library, "cuMemsetD8Async", &fill) && look(library, "cuStreamSynchronize", &wait) &&
+           look(library, "cuMemAlloc_v2", &take) && look(library, "cuMemFree_v2", &give) &&
+           look(library, "cuCtxGetCurrent", &context) &&
+           look(library, "cuDevicePrimaryCtxRetain", &retain) &&
+           look(library, "cuDevicePrimaryCtxRelease_v2", &release) &&
+           look(library, "cuCtxPushCurrent_v2", &push) && look(library, "cuCtxPopCurrent_v2", &pop);
   }
 
   template <class F>
@@ -48,7 +55,12 @@ struct Driver {
     *function = reinterpret_cast<F>(dlsym(library, name));
     return *function != nullptr;
   }
+
+  static inline pthread_once_t once_ = PTHREAD_ONCE_INIT;
+  static Driver own_;
 };
+
+inline Driver Driver::own_;
 
 // Both libraries, which stay loaded as long as the process runs: their threads cannot be ended.
 class SolverLibrary {
@@ -110,7 +122,6 @@ inline SolverLibrary SolverLibrary::own_;
 struct SolverPlace {
   static constexpr int kSlots = 8;
 
-  Driver driver;
   void* context;
   int device;
   void* solver;
@@ -120,10 +131,10 @@ struct SolverPlace {
   SolverPlace* next;
 
   // Null where a handle cannot be made, for example for want of memory.
-  static SolverPlace* make(const Driver& driver, void* context, int device) {
+  static SolverPlace* make(void* context, int device) {
+    const Driver& driver = Driver::found();
     auto* const place = static_cast<SolverPlace*>(calloc(1, sizeof(SolverPlace)));
     if (place == nullptr) return nullptr;
-    place->driver = driver;
     using Create = int (*)(void**);
     const SolverLibrary& library = SolverLibrary::found();
     const auto solver = library.solver<Create>("Create"), blas = library.blas<Create>("Create_v2");
@@ -141,6 +152,7 @@ struct SolverPlace {
 
   // At least `size` bytes that no other slot has; 0 where there are none.
   uint64_t slot(int index, size_t size) {
+    const Driver& driver = Driver::found();
     if (bytes[index] >= size && memory[index] != 0) return memory[index];
     if (memory[index] != 0) driver.give(memory[index]);
     memory[index] = 0;
@@ -153,6 +165,7 @@ struct SolverPlace {
   // Gives all back, and ends.
   void end() {
     using Destroy = int (*)(void*);
+    const Driver& driver = Driver::found();
     const SolverLibrary& library = SolverLibrary::found();
     void* before = nullptr;
     if (driver.push(context) == 0) {
@@ -172,16 +185,16 @@ struct SolverPlace {
 class SolverPlaces {
  public:
   // Of the context that is current, which is the primary one of a device.
-  SolverPlace* take(const Driver& driver, int device) {
+  SolverPlace* take(int device) {
     void* context = nullptr;
-    if (driver.context(&context) != 0) return nullptr;
+    if (Driver::found().context(&context) != 0) return nullptr;
     pthread_mutex_lock(&mutex_);
     SolverPlace** at = &free_;
     while (*at != nullptr && (*at)->context != context) at = &(*at)->next;
     SolverPlace* const found = *at;
     if (found != nullptr) *at = found->next;
     pthread_mutex_unlock(&mutex_);
-    return found != nullptr ? found : SolverPlace::make(driver, context, device);
+    return found != nullptr ? found : SolverPlace::make(context, device);
   }
 
   void give(SolverPlace* place) {

@@ -40,7 +40,6 @@ class SolverWork {
   bool is_well() const { return code_ == 0; }
   // For want of a function or of memory: nothing is wrong with the GPU.
   bool lacks() const { return lacks_; }
-  int code() const { return code_; }
 
   bool is_complex() const { return type_ == 'C' || type_ == 'Z'; }
   char type() const { return type_; }
@@ -75,23 +74,23 @@ class SolverWork {
   }
 
   void copy_bytes(uint64_t from, uint64_t to, size_t bytes) {
-    if (is_well() && bytes > 0) did(place_->driver.copy(to, from, bytes, stream_));
+    if (is_well() && bytes > 0) did(Driver::found().copy(to, from, bytes, stream_));
   }
 
   void fill(uint64_t at, unsigned char value, size_t bytes) {
-    if (is_well() && bytes > 0) did(place_->driver.fill(at, value, bytes, stream_));
+    if (is_well() && bytes > 0) did(Driver::found().fill(at, value, bytes, stream_));
   }
 
   void to_host(uint64_t from, void* to, size_t bytes) {
-    if (is_well() && bytes > 0) did(place_->driver.to_host(to, from, bytes, stream_));
+    if (is_well() && bytes > 0) did(Driver::found().to_host(to, from, bytes, stream_));
   }
 
   void to_device(const void* from, uint64_t to, size_t bytes) {
-    if (is_well() && bytes > 0) did(place_->driver.to_device(to, from, bytes, stream_));
+    if (is_well() && bytes > 0) did(Driver::found().to_device(to, from, bytes, stream_));
   }
 
   void wait() {
-    const int found = place_->driver.wait(stream_);
+    const int found = Driver::found().wait(stream_);
     if (is_well()) did(found);
   }
 
@@ -132,10 +131,7 @@ class SolverWork {
 
   // Real numbers in a row.
   void negate(uint64_t at, int64_t count) {
-    const double minus = -1;
-    const float single = -1;
-    const void* const factor = real_type() == 'D' ? static_cast<const void*>(&minus) : &single;
-    blas("scal_v2", real_type(), int(count), factor, pointer(at), 1);
+    blas("scal_v2", real_type(), int(count), constant(-1), pointer(at), 1);
   }
 
   // What `Create<kind>` makes: settings as they come. False where there are none.
@@ -165,6 +161,14 @@ class SolverWork {
   // A real matrix by columns, as rows.
   void turn(uint64_t from, int64_t rows, int64_t columns, uint64_t to) {
     add(real_type(), true, columns, rows, from, rows, to);
+  }
+
+  // -1, 0 or 1 as the libraries read it: of the type, or of its real one.
+  const void* constant(int value) const {
+    static constexpr double kDoubles[3][2] = {{-1, 0}, {0, 0}, {1, 0}};
+    static constexpr float kSingles[3][2] = {{-1, 0}, {0, 0}, {1, 0}};
+    if (real_type() == 'D') return kDoubles[value + 1];
+    return kSingles[value + 1];
   }
 
   static void* pointer(uint64_t at) { return reinterpret_cast<void*>(at); }
@@ -216,13 +220,8 @@ class SolverWork {
   // apart.
   void add(char type, bool turned, int64_t rows, int64_t columns, uint64_t from, int64_t step,
            uint64_t to) {
-    const double ones[] = {1, 0}, zeros[] = {0, 0};
-    const float singles[] = {1, 0}, nothing[] = {0, 0};
-    const bool is_double = real_type() == 'D';
-    const void* const one = is_double ? static_cast<const void*>(ones) : singles;
-    const void* const zero = is_double ? static_cast<const void*>(zeros) : nothing;
-    blas("geam", type, int(turned), 0, int(rows), int(columns), one, pointer(from), int(step), zero,
-         pointer(to), int(rows), pointer(to), int(rows));
+    blas("geam", type, int(turned), 0, int(rows), int(columns), constant(1), pointer(from),
+         int(step), constant(0), pointer(to), int(rows), pointer(to), int(rows));
   }
 
   template <class Move>

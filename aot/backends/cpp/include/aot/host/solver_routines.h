@@ -136,6 +136,7 @@ class Solver {
 
   // What the library says of each element becomes numbers of its record.
   void finish() {
+    if (!said_.is_there && !is_iterative_ && rank_at_ < 0 && diagonals_ == 0) return;
     const int64_t each = least() + 1;
     Held words(size_t(c_.batch * each) * 4), made(size_t(c_.record_size) * w_.real_size());
     if (words.at == nullptr || made.at == nullptr) return w_.lack();
@@ -318,12 +319,8 @@ class Solver {
 
   // b = the inverse of a triangle of a times it.
   void back(uint64_t a, int a_step, uint64_t b, int b_step, int r, bool upper, bool unit) {
-    const double ones[] = {1, 0};
-    const float singles[] = {1, 0};
-    const void* const one =
-        w_.real_type() == 'D' ? static_cast<const void*>(ones) : static_cast<const void*>(singles);
     w_.blas("trsm_v2", w_.type(), kLeft, upper ? kUpper : kLower, kAsIs, int(unit), int(c_.n), r,
-            one, p(a), a_step, p(b), b_step);
+            w_.constant(1), p(a), a_step, p(b), b_step);
   }
 
   // Whether no pivot of a triangle is small beside another.
@@ -354,11 +351,9 @@ class Solver {
   }
 
   void identity(uint64_t b) {
-    const double one[] = {1, 0};
-    const float single[] = {1, 0};
     const uint64_t first = room(kOther, 1);
     w_.fill(b, 0, size_t(c_.n * c_.n) * w_.size());
-    w_.to_device(w_.real_type() == 'D' ? static_cast<const void*>(one) : single, first, w_.size());
+    w_.to_device(w_.constant(1), first, w_.size());
     w_.copy(w_.type(), c_.n, first, 0, b, c_.n + 1);
   }
 

@@ -121,17 +121,17 @@ AOT_INLINE void bring_near(const E* from, int64_t row, int64_t count, int64_t co
   }
 }
 
-// B in panels.
-template <class T>
+// B in panels, of a narrower type perhaps.
+template <class T, class E = T>
 struct PanelsOfB {
   using Op = MultiplyAdd<T>;
   using Result = T;
   static constexpr bool kPacked = true, kMany = false;
   static constexpr int kFetched = 3;
-  const T* b;
+  const E* b;
   int64_t panel;
   int64_t first = 0;
-  AOT_INLINE const T* at(int64_t j) const {
+  AOT_INLINE const E* at(int64_t j) const {
     using S = Simd<T>;
     const int64_t at = first + j;
     return b + at / S::kPerPanel * panel + at % S::kPerPanel * S::kLanes;

@@ -9,25 +9,6 @@
 
 namespace aot::tmpl {
 
-// B in panels of a narrower type.
-template <class T, class E>
-struct NarrowPanelsOfB {
-  using Op = MultiplyAdd<T>;
-  using Result = T;
-  static constexpr bool kPacked = true, kMany = false;
-  static constexpr int kFetched = 3;
-  const E* b;
-  int64_t panel;
-  int64_t first = 0;
-  AOT_INLINE const E* at(int64_t j) const {
-    using S = Simd<T>;
-    const int64_t at = first + j;
-    return b + at / S::kPerPanel * panel + at % S::kPerPanel * S::kLanes;
-  }
-  AOT_INLINE int64_t step() const { return kPanel; }
-  AOT_INLINE NarrowPanelsOfB from(int64_t k) const { return {b + k * kPanel, panel, first}; }
-};
-
 namespace detail {
 
 template <class Cfg, class Epi>
@@ -35,7 +16,7 @@ struct FewRun {
   using A = typename Cfg::A;
   using B = typename Cfg::B;
   using T = compute_t<A>;
-  using Source = NarrowPanelsOfB<T, B>;
+  using Source = PanelsOfB<T, B>;
   static constexpr int64_t kAhead = 4096;  // bytes
   static constexpr int kVectors = Simd<T>::kPerPanel;
   static constexpr int64_t kMost =
