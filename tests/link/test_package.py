@@ -9,6 +9,7 @@ import hashlib
 import os
 import resource
 import tracemalloc
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -240,17 +241,49 @@ def test_a_device_is_not_replaced(tmp_path: Path) -> None:
 def test_full_disk_is_reported(package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     before = package.read_bytes()
 
-    def full(descriptor: int, data: memoryview) -> int:
+    def full(descriptor: int, data: Sequence[memoryview]) -> int:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     with monkeypatch.context() as patch:
-        patch.setattr(os, "write", full)
+        patch.setattr(os, "writev", full)
         with pytest.raises(PackageWriteError, match="No space left") as raised:
             write_package(package, small_plan(), small_entries())
     assert raised.value.advice.startswith("Free space")
     assert raised.value.exit_code == 5
     assert package.read_bytes() == before
     assert list(package.parent.iterdir()) == [package]
+
+
+@pytest.mark.parametrize("most", [1, 7, 4096, 1 << 20])
+def test_a_system_that_takes_few_bytes_at_a_time_gets_them_all(
+    package: Path, monkeypatch: pytest.MonkeyPatch, most: int
+) -> None:
+    expected = package.read_bytes()
+    real = os.writev
+
+    def few(descriptor: int, data: Sequence[memoryview]) -> int:
+        assert 0 < len(data) <= 1024
+        whole = [piece for piece in data if len(piece)]
+        taken, left = [], most
+        for piece in whole:
+            taken.append(piece[:left])
+            left -= len(taken[-1])
+            if not left:
+                break
+        return real(descriptor, taken)
+
+    monkeypatch.setattr(os, "writev", few)
+    write_package(package, small_plan(), small_entries())
+    assert package.read_bytes() == expected
+
+
+def test_more_pieces_than_a_system_takes_at_once(tmp_path: Path) -> None:
+    each = [bytes([k % 251] * 4) for k in range(3000)]
+    pieces = Entry("weights/w", "float32", (3000,), lambda: each)
+    others = [e for e in small_entries() if e.name != "weights/w"]
+    write_package(tmp_path / "p", small_plan(), [*others, pieces])
+    with PackageFile(tmp_path / "p") as file:
+        assert bytes(file.data("weights/w")) == b"".join(each)
 
 
 def test_missing_directory_is_reported(tmp_path: Path) -> None:

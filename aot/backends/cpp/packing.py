@@ -73,6 +73,11 @@ def pack_matmul_weight(matrix: Array) -> Array:
     bits = np.dtype(f"u{matrix.dtype.itemsize}")
     src, dst = matrix.view(bits), out.view(bits)
     if matrix.dtype.name == "bfloat16":
+        if k % 2 == 0 and src.strides[0] == src.itemsize:
+            # Pairs of k lie together already, as in every Linear weight: they move as one number,
+            # in less than half of the time.
+            _fill_panels(src.T.view(np.uint32).T, dst.view(np.uint32).reshape(-1, k // 2, PANEL))
+            return out.reshape(packed_matmul_shape(k, n, matrix.dtype))
         pairs = dst.reshape(len(dst), rows // 2, PANEL, 2)
         _fill_panels(src[0::2], pairs[:, : (k + 1) // 2, :, 0])
         _fill_panels(src[1::2], pairs[:, : k // 2, :, 1])

@@ -48,8 +48,12 @@ def test_bfloat16_layout_is_pairs_of_k():
     assert not packed[0, 1, :, 1].any()
 
 
-def test_matmul_takes_transposed_views():
-    values = matrix(40, 50, np.float32)
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize(
+    ("k", "n"), [(40, 50), (1100, 17), (1, 3), (33, 16), (2, 1), (0, 4), (4, 0)]
+)
+def test_matmul_takes_transposed_views(k, n, dtype):
+    values = matrix(n, k, dtype)
     np.testing.assert_array_equal(
         packing.pack_matmul_weight(values.T),
         packing.pack_matmul_weight(np.ascontiguousarray(values.T)),
