@@ -36,6 +36,7 @@ from aot.link.assemble import Assembly, ProgramParts, RoutineParts, assemble
 from aot.link.declaration_check import check_declarations
 from aot.link.derive import DerivedStore
 from aot.link.entries import golden_entries
+from aot.link.entry import Entry, bytes_entry
 from aot.link.files import file_entries
 from aot.link.operator_library import (
     HOST_LIBRARY,
@@ -44,7 +45,7 @@ from aot.link.operator_library import (
     require_code,
     used_libraries,
 )
-from aot.link.package import Document, Entry, bytes_entry, check_place, write_package
+from aot.link.package import Document, check_place, write_package
 from aot.link.placing import place_weights, weight_entries
 from aot.link.provenance import BuildFacts, provenance_documents, tools_of
 from aot.link.replaceable import original_entries, weight_specs

@@ -9,7 +9,8 @@ import numpy as np
 from aot_runtime.format.declarations import DeclaredBuffer, encode_declarations
 from aot_runtime.format.plan import Library, Plan, TreeOutput, WorkLaunch
 
-from aot.link.package import Entry, bytes_entry, write_package
+from aot.link.entry import Entry, bytes_entry
+from aot.link.package import write_package
 from tests.link.plans import host_declarations, host_program, small_plan
 
 ROOT = Path(__file__).parents[1]

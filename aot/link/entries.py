@@ -11,8 +11,8 @@ from aot_runtime.format.golden_sets import GoldenSet
 from aot_runtime.format.pairs import in_pairs
 
 from aot.ir.dtypes import DTYPES
+from aot.link.entry import Entry
 from aot.link.judging import judge
-from aot.link.package import Entry
 
 Array = np.ndarray[Any, Any]
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from aot_runtime.format.container import FILES_GROUP, MAX_FILE_NAME_BYTES, file_name_fault
 
 from aot.errors import UsageError
-from aot.link.package import Entry, bytes_entry
+from aot.link.entry import Entry, bytes_entry
 
 
 def file_entries(files: Sequence[tuple[str, Path]]) -> tuple[Entry, ...]:

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import errno
 import hashlib
-import math
 import os
 import secrets
 import stat
@@ -19,7 +18,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TypeAlias
 
 from aot_runtime.format.container import (
     FILES_GROUP,
@@ -31,27 +29,26 @@ from aot_runtime.format.container import (
     WeightsFile,
     encode_header,
     encode_weights_header,
-    entry_bytes,
     lay_out,
     rows_sha256,
 )
 from aot_runtime.format.manifest import (
     Digest,
-    Hasher,
     Manifest,
     digest_of,
     encode_manifest,
     rows_of,
     unknown_digest,
 )
-from aot_runtime.format.plan import DTYPE_BYTES, KernelRef, Plan, Program, WeightProgram
+from aot_runtime.format.plan import KernelRef, Plan, Program, WeightProgram
 from aot_runtime.format.plan_json import encode_plan
 
 from aot.errors import InternalError, PackageWriteError
+from aot.link.data_file import DataFile, data_file
+from aot.link.entry import Entry, bytes_entry
 from aot.link.plan_check import check_plan
-from aot.link.takers import AHEAD_BYTES, Takers, takers
+from aot.link.write_data import write_entries
 
-Chunk: TypeAlias = bytes | bytearray | memoryview
 GROUPS = (
     "kernels/",
     "operators/",
@@ -62,9 +59,6 @@ GROUPS = (
     "state/",
     "golden/",
 )
-_WRITE_BYTES = 2 << 20  # hashed and written while still in the cache; also how often ^C is heard
-_TOGETHER = 2 << 20  # a large page: what the system is given at once, at a multiple of it
-_PIECES = 1024  # the least `IOV_MAX` of the systems that we write packages on
 
 _ADVICE = {
     errno.ENOSPC: "Free space on that disk, or choose another output path with -o.",
@@ -77,29 +71,6 @@ _ADVICE = {
     errno.EISDIR: "The output path is a directory; give a file name with -o.",
     errno.EINVAL: "Give a file name with -o.",
 }
-
-
-@dataclass(frozen=True)
-class Entry:
-    """What becomes an entry of the package.
-
-    Attributes:
-        name: It begins with one of `GROUPS`.
-        dtype: Element type, a key of `plan.DTYPE_BYTES`.
-        shape: Sizes.
-        data: Called once, when the entry's turn comes; gives its bytes, C-contiguous, in order.
-            No more than `takers.AHEAD_BYTES` of what it has given are kept while it makes more.
-    """
-
-    name: str
-    dtype: str
-    shape: tuple[int, ...]
-    data: Callable[[], Iterable[Chunk]]
-
-    @property
-    def nbytes(self) -> int:
-        """Its size in the file."""
-        return math.prod(self.shape) * DTYPE_BYTES[self.dtype]
 
 
 @dataclass(frozen=True)
@@ -122,11 +93,6 @@ class Written:
     plan: Plan
     entries: tuple[EntryInfo, ...]
     nbytes: int
-
-
-def bytes_entry(name: str, data: bytes) -> Entry:
-    """A U8 entry with these bytes, for example a shared object."""
-    return Entry(name, "uint8", (len(data),), lambda: (data,))
 
 
 def write_package(
@@ -185,9 +151,8 @@ def write_package(
     layout = lay_out(described)
     header = encode_header(layout, weights=weights, manifest_sha256=NO_HASH)
     with _replacing(path) as file:
-        file.write(header)
-        late = {"plan", "manifest", *texts}
-        digests |= _write_data(file, layout, {e.name: e for e in inside}, late)
+        early = [e for e in inside if e.name not in texts]
+        digests |= _write_data(file, len(header), layout, early)
         late_texts = _texts(documents, digests)
         digests |= {name: digest_of(memoryview(text)) for name, text in late_texts.items()}
         final = _with_hashes(plan, {name: digests[name].sha256 for name in names})
@@ -220,8 +185,8 @@ def replace_header(path: Path, start: int, header: bytes) -> None:
     """
     with path.open("rb") as old, _replacing(path) as file:
         os.fchmod(file.descriptor, stat.S_IMODE(os.fstat(old.fileno()).st_mode))
-        file.write(header)
-        file.flush()
+        file.write_at(0, header)
+        os.lseek(file.descriptor, len(header), os.SEEK_SET)
         end = os.fstat(old.fileno()).st_size
         while start < end:
             start += os.sendfile(file.descriptor, old.fileno(), start, end - start)
@@ -233,7 +198,7 @@ def _texts(documents: Sequence[Document], digests: Mapping[str, Digest]) -> dict
 
 
 def _fill_in(
-    file: _File, layout: Sequence[EntryInfo], start: int, texts: Mapping[str, bytes]
+    file: DataFile, layout: Sequence[EntryInfo], start: int, texts: Mapping[str, bytes]
 ) -> None:
     """Write texts over their placeholders.
 
@@ -256,8 +221,7 @@ def _write_weights(
     layout = lay_out(_described(entries), WEIGHTS_PAD)
     header = encode_weights_header(layout)
     with _replacing(path) as file:
-        file.write(header)
-        made = _write_data(file, layout, {entry.name: entry for entry in entries})
+        made = _write_data(file, len(header), layout, entries)
         digests |= made
         text = "".join(f"{name} {digest.sha256}\n" for name, digest in sorted(made.items()))
         sha256 = hashlib.sha256(text.encode()).hexdigest()
@@ -312,95 +276,13 @@ def _kernel_with_hash(kernel: KernelRef, hashes: dict[str, str]) -> KernelRef:
 
 
 def _write_data(
-    file: _File, layout: Sequence[EntryInfo], entries: Mapping[str, Entry], late: Iterable[str] = ()
+    file: DataFile, start: int, layout: Sequence[EntryInfo], entries: Iterable[Entry]
 ) -> dict[str, Digest]:
-    """Writes the entries, and zeros for fillers and what comes late; the entries' digests."""
-    hashers: dict[str, Hasher] = {}
-    with takers(3) as side:
-        for info in layout:
-            if info.name in late or info.name not in entries:
-                side.give(memoryview(bytes(info.nbytes)), _leave, _leave, file.write)
-            else:
-                hashers[info.name] = _write_entry(file, entries[info.name], side)
-        side.finish()
-    return {name: hasher.digest() for name, hasher in hashers.items()}
-
-
-def _leave(data: memoryview) -> None:
-    """Has no digest, or one of what is written there later."""
-
-
-def _write_entry(file: _File, entry: Entry, side: Takers) -> Hasher:
-    """Gives the entry's bytes to be hashed and written, which may end after it."""
-    hasher = Hasher()
-    written = 0
-    for chunk in entry.data():
-        view = memoryview(chunk)
-        # An empty view cannot be cast (its strides are zero), and has nothing to write.
-        flat = view.cast("B") if view.nbytes else memoryview(b"")
-        for start in range(0, len(flat), _WRITE_BYTES):
-            piece = flat[start : start + _WRITE_BYTES]
-            side.give(piece, hasher.update_whole, hasher.update_blocks, file.write)
-        written += len(flat)
-        if len(flat) > AHEAD_BYTES:
-            side.finish()  # its last piece keeps all of it
-    wanted = entry_bytes(entry.dtype, entry.shape)
-    if written != wanted:
-        raise InternalError(
-            f"entry {entry.name} gave {written} bytes; {entry.dtype} of shape "
-            f"{list(entry.shape)} needs {wanted}"
-        )
-    return hasher
-
-
-class _File:
-    """A file descriptor whose writes are complete or raise.
-
-    The system gets long pieces: it keeps in pages that lie together what came together, and whoever
-    maps the package then misses fewer translations of addresses (4 % of a large model's time).
-    """
-
-    def __init__(self, descriptor: int) -> None:
-        self.descriptor = descriptor
-        self._waiting: list[memoryview] = []
-        self._nbytes = 0  # that wait
-
-    def write(self, data: Chunk) -> None:
-        """Append all of the data, which nobody may change until `flush` has returned."""
-        view = memoryview(data)
-        while view:
-            fits = _TOGETHER - self._nbytes
-            self._waiting.append(view[:fits])
-            self._nbytes += len(self._waiting[-1])
-            view = view[fits:]
-            if self._nbytes == _TOGETHER:
-                self.flush()
-
-    def flush(self) -> None:
-        """Hand to the system what waits, from where it lies; it may take it in pieces.
-
-        Joining it in a buffer first took three times as long as the writing (pages of a large
-        buffer are the system's, each time), and kept Python from other threads.
-        """
-        waiting = self._waiting
-        self._waiting, self._nbytes = [], 0
-        first = 0
-        while first < len(waiting):
-            done = os.writev(self.descriptor, waiting[first : first + _PIECES])
-            while first < len(waiting) and done >= len(waiting[first]):
-                done -= len(waiting[first])
-                first += 1
-            if done:
-                waiting[first] = waiting[first][done:]
-
-    def write_at(self, offset: int, data: bytes) -> None:
-        """Overwrite bytes that were written before."""
-        self.flush()
-        view = memoryview(data)
-        while view:
-            count = os.pwrite(self.descriptor, view, offset)
-            offset += count
-            view = view[count:]
+    """Writes entries that are there from the start on; the others' places become zeros."""
+    places = {info.name: start + info.begin for info in layout}
+    if layout:
+        os.ftruncate(file.descriptor, start + layout[-1].end)
+    return write_entries(file, [(places[entry.name], entry) for entry in entries])
 
 
 def check_place(path: Path) -> None:
@@ -439,7 +321,7 @@ def _refuse_no_file(path: Path) -> None:
 
 
 @contextmanager
-def _replacing(path: Path) -> Iterator[_File]:
+def _replacing(path: Path) -> Iterator[DataFile]:
     """A temporary file beside `path` that takes its name if, and only if, the body succeeds.
 
     Raises:
@@ -454,10 +336,8 @@ def _replacing(path: Path) -> Iterator[_File]:
         complete = False
         try:
             try:
-                file = _File(descriptor)
-                yield file
-                file.flush()
-                os.fsync(descriptor)
+                with data_file(descriptor) as file:
+                    yield file
             finally:
                 os.close(descriptor)
             temporary.replace(path)

@@ -11,7 +11,7 @@ from aot.ir.kernels import KernelGraph
 from aot.ir.nests import Buffer, DerivedWeight
 from aot.link.derive import DerivedStore
 from aot.link.entries import flat_bytes
-from aot.link.package import Chunk, Entry
+from aot.link.entry import Chunk, Entry
 from aot.symbolic import evaluate
 
 

@@ -9,7 +9,7 @@ from aot_runtime.format.plan import EntryStorage, Plan, WeightSpec
 from aot.ir.weights import WeightStore
 from aot.link.assemble import ProgramParts
 from aot.link.entries import array_bytes
-from aot.link.package import Entry
+from aot.link.entry import Entry
 from aot.link.steps import control_buffers
 
 

@@ -14,7 +14,7 @@ from aot.ir.kernels import KernelGraph
 from aot.ir.nests import Buffer
 from aot.ir.weights import WeightStore
 from aot.link.entries import array_bytes
-from aot.link.package import Entry
+from aot.link.entry import Entry
 from aot.symbolic import evaluate
 
 

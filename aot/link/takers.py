@@ -25,15 +25,17 @@ class Takers:
         self._given: deque[tuple[int, list[Future[None]]]] = deque()
         self._ahead = 0
 
-    def give(self, piece: memoryview, *takes: Take) -> None:
-        """Hands a piece to each taker, with what it is to do; waits while too much is ahead.
+    def give(self, piece: memoryview, *takes: tuple[int, Take]) -> None:
+        """Hands a piece to takers (by number) and says to each what it is to do with it.
+
+        Waits while too much is ahead.
 
         Raises:
             OSError: What a taker of an earlier piece has raised; any other error as well.
         """
         self._settle(AHEAD_BYTES - piece.nbytes)
-        todo = zip(self._threads, takes, strict=True)
-        self._given.append((piece.nbytes, [thread.submit(take, piece) for thread, take in todo]))
+        taken = [self._threads[number].submit(take, piece) for number, take in takes]
+        self._given.append((piece.nbytes, taken))
         self._ahead += piece.nbytes
 
     def finish(self) -> None:

@@ -9,8 +9,8 @@ from aot_runtime.format.reader import PackageFile
 from aot_runtime.tools.inspect import inspect_json, inspect_text
 
 from aot.errors import UsageError
+from aot.link.entry import Entry, bytes_entry
 from aot.link.files import file_entries
-from aot.link.package import Entry, bytes_entry
 from aot.options import parse_file
 from tests.kernels import write_kernels
 from tests.runtime.make_package import small_package

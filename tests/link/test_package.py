@@ -26,7 +26,8 @@ from aot.errors import (
     PackageWriteError,
     UsageError,
 )
-from aot.link.package import Entry, Written, bytes_entry, check_place, write_package
+from aot.link.entry import Entry, bytes_entry
+from aot.link.package import Written, check_place, write_package
 from aot.options import BuildOptions
 from tests.link.plans import small_plan, wide_plan
 
@@ -241,11 +242,11 @@ def test_a_device_is_not_replaced(tmp_path: Path) -> None:
 def test_full_disk_is_reported(package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     before = package.read_bytes()
 
-    def full(descriptor: int, data: Sequence[memoryview]) -> int:
+    def full(descriptor: int, data: Sequence[memoryview], offset: int) -> int:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     with monkeypatch.context() as patch:
-        patch.setattr(os, "writev", full)
+        patch.setattr(os, "pwritev", full)
         with pytest.raises(PackageWriteError, match="No space left") as raised:
             write_package(package, small_plan(), small_entries())
     assert raised.value.advice.startswith("Free space")
@@ -259,9 +260,9 @@ def test_a_system_that_takes_few_bytes_at_a_time_gets_them_all(
     package: Path, monkeypatch: pytest.MonkeyPatch, most: int
 ) -> None:
     expected = package.read_bytes()
-    real = os.writev
+    real = os.pwritev
 
-    def few(descriptor: int, data: Sequence[memoryview]) -> int:
+    def few(descriptor: int, data: Sequence[memoryview], offset: int) -> int:
         assert 0 < len(data) <= 1024
         whole = [piece for piece in data if len(piece)]
         taken, left = [], most
@@ -270,9 +271,9 @@ def test_a_system_that_takes_few_bytes_at_a_time_gets_them_all(
             left -= len(taken[-1])
             if not left:
                 break
-        return real(descriptor, taken)
+        return real(descriptor, taken, offset)
 
-    monkeypatch.setattr(os, "writev", few)
+    monkeypatch.setattr(os, "pwritev", few)
     write_package(package, small_plan(), small_entries())
     assert package.read_bytes() == expected
 

@@ -12,7 +12,10 @@ def test_every_taker_has_all_pieces_in_order() -> None:
     taken: list[list[bytes]] = [[], []]
     with takers(2) as side:
         for piece in pieces:
-            side.give(memoryview(piece), *(lambda x, to=to: to.append(bytes(x)) for to in taken))
+            side.give(
+                memoryview(piece),
+                *((k, lambda x, to=to: to.append(bytes(x))) for k, to in enumerate(taken)),
+            )
         side.finish()
     assert taken == [pieces, pieces]
 
@@ -26,8 +29,8 @@ def test_no_more_is_ahead_than_may_be() -> None:
             go.acquire()
 
         for _ in range(4):
-            side.give(piece, take)
-        fifth = threading.Thread(target=side.give, args=(piece, take))
+            side.give(piece, (0, take))
+        fifth = threading.Thread(target=side.give, args=(piece, (0, take)))
         fifth.start()
         fifth.join(0.05)
         waits += fifth.is_alive()
@@ -45,5 +48,5 @@ def test_an_error_is_the_givers_and_ends_all() -> None:
 
     with pytest.raises(OSError, match="full"), takers(2) as side:
         for _ in range(3):
-            side.give(memoryview(bytes(AHEAD_BYTES)), taken.append, fail)
+            side.give(memoryview(bytes(AHEAD_BYTES)), (0, taken.append), (1, fail))
     assert len(taken) < 3

@@ -11,7 +11,8 @@ from aot_runtime.format.manifest import BLOCK_BYTES
 from aot_runtime.format.plan_json import decode_plan
 from aot_runtime.format.reader import PackageFile
 
-from aot.link.package import Entry, write_package
+from aot.link.entry import Entry
+from aot.link.package import write_package
 from aot.link.provenance import BuildFacts, Tool, provenance_documents
 from tests.runtime.make_package import Package, small_package
 
