@@ -33,21 +33,22 @@ class Takers:
         Raises:
             OSError: What a taker of an earlier piece has raised; any other error as well.
         """
-        self._settle(AHEAD_BYTES - piece.nbytes)
+        while self._given and self._ahead > max(AHEAD_BYTES - piece.nbytes, 0):
+            self._settle_oldest()
         taken = [self._threads[number].submit(take, piece) for number, take in takes]
         self._given.append((piece.nbytes, taken))
         self._ahead += piece.nbytes
 
     def finish(self) -> None:
-        """Waits until all is taken. Raises as `give`."""
-        self._settle(0)
+        """Waits until all is taken, pieces of no bytes too. Raises as `give`."""
+        while self._given:
+            self._settle_oldest()
 
-    def _settle(self, most: int) -> None:
-        while self._given and self._ahead > max(most, 0):
-            nbytes, taken = self._given.popleft()
-            for each in taken:
-                each.result()
-            self._ahead -= nbytes
+    def _settle_oldest(self) -> None:
+        nbytes, taken = self._given.popleft()
+        for each in taken:
+            each.result()
+        self._ahead -= nbytes
 
 
 @contextmanager

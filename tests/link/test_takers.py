@@ -50,3 +50,17 @@ def test_an_error_is_the_givers_and_ends_all() -> None:
         for _ in range(3):
             side.give(memoryview(bytes(AHEAD_BYTES)), (0, taken.append), (1, fail))
     assert len(taken) < 3
+
+
+def test_pieces_of_no_bytes_are_waited_for_too() -> None:
+    go, taken = threading.Event(), []
+
+    def take(x: memoryview) -> None:
+        go.wait()
+        taken.append(len(x))
+
+    with takers(1) as side:
+        side.give(memoryview(b""), (0, take))
+        threading.Timer(0.05, go.set).start()
+        side.finish()
+        assert taken == [0]

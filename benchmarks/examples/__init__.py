@@ -1,0 +1,1 @@
+"""What the ten examples cost: bytes of their packages, and how soon a fresh process answers."""
