@@ -8,13 +8,13 @@ from collections.abc import Iterable
 SWEEPS = {
     "tests/backends/cpp/linalg/": 2,
     "tests/backends/cpp/test_template_library.py": 2,
-    "tests/backends/cpp/tmpl/": 10,
+    "tests/backends/cpp/tmpl/": 13,
     "tests/backends/cpp/vec/": 5,
-    "tests/backends/test_plain.py": 10,
+    "tests/backends/test_plain.py": 13,
     "tests/backends/triton/": 3,
     "tests/conformance/opinfo/": 1,
     "tests/conformance/": 4,
-    "tests/examples/test_gpu_code.py": 2,
+    "tests/examples/test_gpu_code.py": 4,
 }
 """Sweeps: of the cases of each test below these paths one in so many runs, at least one, unless
 `--sweeps` asks for all (`make sweeps`, `make conformance`)."""

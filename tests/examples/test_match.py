@@ -17,26 +17,33 @@ EXAMPLES = sorted(p.parent.name for p in ROOT.glob("[01]*/model.py"))
 LEVELS = options.CPU_LEVELS[: options.CPU_LEVELS.index(aot_runtime.cpu_isa()) + 1]
 
 
-def levels_run(config: pytest.Config) -> tuple[str, ...]:
+LARGE = ("02_minilm", "04_bert", "05_gpt2", "07_vit")
+"""Of the same kinds of kernels as 06_llama_style, which alone takes the lowest level for them."""
+
+
+def levels_run(config: pytest.Config, example: str) -> tuple[str, ...]:
     """The lowest and the best; those between, which most other tests run, are a sweep."""
-    ends = tuple(dict.fromkeys((LEVELS[0], LEVELS[-1])))
-    return LEVELS if config.getoption("--sweeps") else ends
+    if config.getoption("--sweeps"):
+        return LEVELS
+    return tuple(dict.fromkeys((LEVELS[-1] if example in LARGE else LEVELS[0], LEVELS[-1])))
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Fills the `isa` argument."""
+    """Fills the `packaged` and `isa` arguments."""
     if "isa" in metafunc.fixturenames:
-        metafunc.parametrize("isa", levels_run(metafunc.config))
+        cases = [(e, isa) for e in EXAMPLES for isa in levels_run(metafunc.config, e)]
+        metafunc.parametrize(("packaged", "isa"), cases, indirect=["packaged"], scope="module")
 
 
-@pytest.fixture(scope="module", params=EXAMPLES)
+@pytest.fixture(scope="module")
 def packaged(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[Path, tuple[Reference, ...]]:
     """The example's package, with the levels that run, and its reference outputs."""
     model = ROOT / str(request.param) / "model.py"
     output = tmp_path_factory.mktemp("examples") / f"{request.param}.pkg"
-    targets = (options.Target("cpu", levels_run(request.config)),)
+    levels = levels_run(request.config, str(request.param))
+    targets = (options.Target("cpu", levels),)
     driver.build(model, options.from_environment(output=output, targets=targets))
     return output, references(model)
 

@@ -33,7 +33,7 @@ from tests.levels import LOWEST, OWN, target_of
 from tests.settings import seeded
 
 Array = np.ndarray[Any, Any]
-LEVELS = (LOWEST, "x86-64-v3", OWN)
+LEVELS = tuple(dict.fromkeys((LOWEST, OWN)))
 BOUND = {torch.float32: 2e-5, torch.float64: 4e-14}
 """Of what is rebuilt from factors, as a part of the matrix' norm; each is a few times what eager's
 own factors miss it by."""
