@@ -49,13 +49,13 @@ int scal(Handle* h, int n, const T* alpha, void* x) {
   return 0;
 }
 
-// A triangle, packed by columns; `back`: from there.
+// The lower triangle, packed by columns; `back`: from there.
 template <class T>
-int packed(Handle* h, bool upper, int n, void* square, void* triangle, bool back) {
+int packed(Handle* h, int n, void* square, void* triangle, bool back) {
   Numbers a = pull<T>(h, square, size_t(n) * n), p = pull<T>(h, triangle, size_t(n) * (n + 1) / 2);
   size_t at = 0;
   for (int j = 0; j < n; ++j) {
-    for (int i = upper ? 0 : j; i < (upper ? j + 1 : n); ++i, ++at)
+    for (int i = j; i < n; ++i, ++at)
       (back ? a[i + size_t(j) * n] : p[at]) = back ? p[at] : a[i + size_t(j) * n];
   }
   push<T>(h, back ? square : triangle, back ? a : p);
@@ -96,10 +96,10 @@ int trsm(Handle* h, bool upper, bool unit, int n, int r, const void* triangle, i
     return step == 1 ? scal<T>(h, n, alpha, x) : 7;                                               \
   }                                                                                               \
   API int cublas##L##trttp(Handle* h, int uplo, int n, void* a, int lda, void* p) {               \
-    return lda == n ? packed<T>(h, uplo == 1, n, a, p, false) : 7;                                \
+    return uplo == 0 && lda == n ? packed<T>(h, n, a, p, false) : 7;                              \
   }                                                                                               \
   API int cublas##L##tpttr(Handle* h, int uplo, int n, void* p, void* a, int lda) {               \
-    return lda == n ? packed<T>(h, uplo == 1, n, a, p, true) : 7;                                 \
+    return uplo == 0 && lda == n ? packed<T>(h, n, a, p, true) : 7;                               \
   }                                                                                               \
   API int cublas##L##trsm_v2(Handle* h, int side, int uplo, int trans, int diag, int n, int r,    \
                              const T* alpha, const void* a, int lda, void* b, int ldb) {          \

@@ -36,21 +36,9 @@ API int cusolverDnDestroyGesvdjInfo(void* rules) {
 
 namespace {
 
-void adjoin(Numbers* a, int n) {
-  for (int j = 0; j < n; ++j) {
-    for (int i = 0; i <= j; ++i) {
-      const Number x = (*a)[i + size_t(j) * n];
-      (*a)[i + size_t(j) * n] = std::conj((*a)[j + size_t(i) * n]);
-      (*a)[j + size_t(i) * n] = std::conj(x);
-    }
-  }
-}
-
-// The upper triangle of a matrix is the lower one of its adjoint.
 template <class T>
-int potrf(Handle* h, bool upper, int n, void* at, int* info) {
+int potrf(Handle* h, int n, void* at, int* info) {
   Numbers a = pull<T>(h, at, size_t(n) * n);
-  if (upper) adjoin(&a, n);
   int failed = 0;
   for (int j = 0; j < n && failed == 0; ++j) {
     for (int k = 0; k < j; ++k) {
@@ -63,7 +51,6 @@ int potrf(Handle* h, bool upper, int n, void* at, int* info) {
     a[j + size_t(j) * n] = pivot;
     for (int i = j; i < n; ++i) a[i + size_t(j) * n] /= std::sqrt(pivot);
   }
-  if (upper) adjoin(&a, n);
   push<T>(h, at, a);
   push_words(h, info, {failed});
   return 0;
@@ -294,7 +281,7 @@ int syevd(Handle* h, bool vectors, int n, void* at, void* values, int* info) {
   SIZE(L, geqrf, int, int, void*, int)                                                           \
   API int cusolverDn##L##potrf(Handle* h, int uplo, int n, void* a, int lda, void*, int,         \
                                int* info) {                                                      \
-    return lda == n ? potrf<T>(h, uplo == 1, n, a, info) : 3;                                    \
+    return uplo == 0 && lda == n ? potrf<T>(h, n, a, info) : 3;                                  \
   }                                                                                              \
   API int cusolverDn##L##getrf(Handle* h, int m, int n, void* a, int lda, void*, int* pivots,    \
                                int* info) {                                                      \

@@ -29,21 +29,20 @@ class Solver {
  public:
   Solver(SolverWork& work, const SolverCall& call) : w_(work), c_(call) {}
 
-  // By rows a matrix is its transpose by columns, and so is its factor: nothing is turned.
   void cholesky(int64_t k) {
     const int n = int(c_.n);
-    const uint64_t a = loaded(k, turned(c_.a)), info = words(k);
+    const uint64_t a = loaded(k), info = words(k);
     int count = 0;
-    w_.solve("potrf_bufferSize", kUpper, n, p(a), n, &count);
+    // Of the upper triangle, which turned matrices would have, an H200 takes twice as long.
+    w_.solve("potrf_bufferSize", kLower, n, p(a), n, &count);
     const uint64_t work = room(kWorkspace, count);
-    w_.solve("potrf", kUpper, n, p(a), n, p(work), count, p(info));
-    // Below the diagonal are numbers of the operand.
-    const uint64_t packed = room(kOther, c_.n * (c_.n + 1) / 2);
-    const uint64_t factor = w_.is_complex() ? room(kMore, c_.n * c_.n) : part(k);
+    w_.solve("potrf", kLower, n, p(a), n, p(work), count, p(info));
+    // Above the diagonal are numbers of the operand.
+    const uint64_t packed = room(kOther, c_.n * (c_.n + 1) / 2), factor = room(kMore, c_.n * c_.n);
     w_.fill(factor, 0, size_t(c_.n * c_.n) * w_.size());
-    w_.blas("trttp", w_.type(), kUpper, n, p(a), n, p(packed));
-    w_.blas("tpttr", w_.type(), kUpper, n, p(packed), p(factor), n);
-    if (w_.is_complex()) w_.store_as_is(factor, c_.n * c_.n, part(k), kSpare);
+    w_.blas("trttp", w_.type(), kLower, n, p(a), n, p(packed));
+    w_.blas("tpttr", w_.type(), kLower, n, p(packed), p(factor), n);
+    w_.store(factor, n, n, part(k), kSpare);
     past(c_.n * c_.n);
     numbers(k, 0, 0);
   }
@@ -279,19 +278,11 @@ class Solver {
     done_ += pivots + rows + 1;
   }
 
-  uint64_t loaded(int64_t k) { return loaded(k, c_.a); }
-
-  uint64_t loaded(int64_t k, const SolverOperand& x) {
+  uint64_t loaded(int64_t k) {
     done_ = 0;
     const uint64_t a = room(kMatrix, c_.m * c_.n);
-    w_.load(x, k, c_.m, c_.n, a, kApart);
+    w_.load(c_.a, k, c_.m, c_.n, a, kApart);
     return a;
-  }
-
-  // The transpose of a square operand.
-  static SolverOperand turned(const SolverOperand& x) {
-    return {{x.re.at, x.re.batch, x.re.column, x.re.row},
-            {x.im.at, x.im.batch, x.im.column, x.im.row}};
   }
 
   uint64_t factored(int64_t k) {
