@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from aot.frontend.element_writes import set_item
+from aot.frontend.element_writes import get_item, set_item
 from aot.frontend.instead import Instead
 from aot.frontend.losses import ctc_loss
 from aot.frontend.quantized import FAKE
@@ -512,6 +512,7 @@ COMPOSITES: Mapping[Any, Callable[..., Any]] = {
     torch.combinations: all_combinations,
     torch.nn.functional.one_hot: one_hot,
     torch.nn.functional.affine_grid: affine_grid,
+    torch.Tensor.__getitem__: get_item,
     torch.Tensor.__setitem__: set_item,
     **FAKE,
 }

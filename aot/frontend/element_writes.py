@@ -1,7 +1,7 @@
-"""Writes to the elements at an index that is a tensor without dimensions: `cache[:, position] = x`.
+"""Elements at an index that is a tensor without dimensions: `cache[:, position] = x`, `x[:end]`.
 
 torch asks such a tensor for its number, which is known only when the model runs. As one of
-`index_put`'s indices it stays a tensor.
+`index_put`'s indices it stays a tensor; as a bound of a slice it is a number of the run.
 """
 
 from __future__ import annotations
@@ -43,6 +43,23 @@ def set_item(x: Tensor, index: Any, value: Any) -> Any:
     indices = [at.get(k) for k in range(max(at) + 1)]
     torch.ops.aten.index_put_(written, indices, value)
     return None
+
+
+def get_item(x: Tensor, index: Any) -> Any:
+    """As `x[index]` where a tensor without dimensions is a bound of a slice.
+
+    Some versions of torch make a constant of its number. NotImplemented for other indices.
+    """
+    items = index if isinstance(index, tuple) else (index,)
+    slices = [item for item in items if isinstance(item, slice)]
+    if not any(_is_number(b) for s in slices for b in (s.start, s.stop, s.step)):
+        return NotImplemented
+    return x[tuple(_of_numbers(item) if isinstance(item, slice) else item for item in items)]
+
+
+def _of_numbers(bounds: slice) -> slice:
+    ends = (bounds.start, bounds.stop, bounds.step)
+    return slice(*(end.item() if _is_number(end) else end for end in ends))
 
 
 def _is_number(item: Any) -> bool:

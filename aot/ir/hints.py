@@ -28,6 +28,10 @@ class Hints:
             found = self._cache[expr] = int(evaluate(expr, self.dims))
         return found
 
+    def some(self, axes: Iterable[Axis]) -> int:
+        """As `volume`, of nothing 1: what is only known when it runs may be guessed as nothing."""
+        return max(1, self.volume(axes))
+
     def volume(self, axes: Iterable[Axis]) -> int:
         """Number of points of an iteration space; 1 for none."""
         result = 1

@@ -22,7 +22,7 @@ from aot.ir.nests import Axis, Buffer, DerivedWeight, LoopNest, Store, View, num
 from aot.ir.origin import NO_ORIGIN
 from aot.ir.scalar import Access, Node, load, loads
 from aot.ir.templates.base import LoopOp, Strides, Support, TemplateCall, operand_dtype
-from aot.ir.templates.builder import multiple_of, stored_weight
+from aot.ir.templates.builder import is_fixed, multiple_of, stored_weight
 from aot.ir.views import strides_of_order, view_strides, wanted_order
 from aot.passes.lines import LEAST_LINES, in_lines
 from aot.symbolic import (
@@ -442,9 +442,8 @@ class _Copies:
         self, call: TemplateCall, role: str, view: View, support: Support[Any], strides: Strides
     ) -> tuple[Axis, ...] | None:
         """The order in which a weight is stored anew, at no cost when the package runs."""
-        if self.graph.buffers[view.buffer].kind != "weight":
-            return None
-        return call.stored_walk(role, support, strides)
+        source = self.graph.buffers[view.buffer]
+        return call.stored_walk(role, support, strides) if is_fixed(view, source) else None
 
     def _odd_rows(self, call: TemplateCall, role: str, view: View, support: Support[Any]) -> str:
         """Says so where an operand's rows start where the template reads them slowly."""
@@ -461,7 +460,7 @@ class _Copies:
     def _line(self, call: TemplateCall, role: str, view: View, support: Support[Any]) -> int:
         """What rows of a weight that nobody else reads had better start at multiples of."""
         source = self.graph.buffers[view.buffer]
-        if source.kind != "weight" or self.readers[view.buffer] > 1:
+        if not is_fixed(view, source) or self.readers[view.buffer] > 1:
             return 1
         wanted, strides = call.line_bytes(role, support), self._strides(view)
         rows = [a.extent for a, s in zip(view.axes, strides or (), strict=False) if s == 1]
@@ -486,7 +485,7 @@ class _Copies:
         """The nest that copies an operand, its axes in memory as given, and the view of the copy.
 
         Its rows start at multiples of `row_bytes`; what may have stride 0 is copied once. No
-        nest for a weight, which is stored so when the package is built.
+        nest for a part of a weight, which is stored so when the package is built.
         """
         source, name = self.graph.buffers[view.buffer], f"{call.name}_{role}"
         # What splitting has copied has that name by now.
@@ -495,7 +494,7 @@ class _Copies:
         repeated = _repeated(view) if role in call.broadcasts else ()
         axes = tuple(a for a in view.axes if a not in repeated)
         walk = tuple(a for a in walk if a not in repeated)
-        if source.kind == "weight":
+        if is_fixed(view, source):
             stored = stored_weight(name, source, view, walk, call.origin, each)
             self.buffers[name] = stored.buffer
             self.derived.append(stored.derived)

@@ -10,7 +10,7 @@ import torch
 from torch.testing import assert_close
 
 import aot
-from aot.frontend.element_writes import set_item
+from aot.frontend.element_writes import get_item, set_item
 from tests.calls import Calls
 from tests.settings import level
 
@@ -53,3 +53,22 @@ def test_indices_without_dimensions_stay_those_of_the_run(tmp_path: Path) -> Non
 )
 def test_other_indices_are_torchs_own(index: object) -> None:
     assert set_item(torch.zeros(3, 4), index, 1.0) is NotImplemented
+
+
+def between(x: torch.Tensor, low: torch.Tensor, high: torch.Tensor) -> torch.Tensor:
+    return x[low:high, None, -high:] + x[..., : high - low].sum()
+
+
+def test_bounds_without_dimensions_are_those_of_the_run(tmp_path: Path) -> None:
+    path = tmp_path / "m.pkg"
+    args = (torch.randn(6, 6), torch.tensor(1), torch.tensor(4))
+    aot.package(Calls(between), args, path=path, targets=[f"cpu:{level()}"], golden=False)
+    packaged = aot_runtime.load(path)
+    for low, high in ((0, 3), (2, 5), (1, 6)):
+        given = (torch.randn(6, 6), torch.tensor(low), torch.tensor(high))
+        assert_close(packaged(*given), between(*given))
+
+
+def test_slices_of_numbers_stay_torchs() -> None:
+    assert get_item(torch.randn(3, 3), (slice(1, None), slice(None, 2))) is NotImplemented
+    assert get_item(torch.randn(3, 3), torch.tensor(1)) is NotImplemented

@@ -2,7 +2,8 @@
 
 python -m tests.models.run [REGEX] [--minutes N] [--seconds N] [--target cuda:sm_90] [--jobs N]
 [--results FILE]
-Each model runs in a process of its own, which may die: a fork of one that has imported everything.
+Each model runs in a process of its own, which may die: for CPUs a fork of one that has imported
+everything.
 Those whose rows are oldest run first, as far as the minutes go; rows of models that do not run stay
 as they are in the file, as does what stands below the table.
 """
@@ -22,6 +23,7 @@ from pathlib import Path
 
 import torch
 
+from aot.options import parse_target
 from tests.models.architecture import Architecture
 from tests.models.architectures import ARCHITECTURES
 from tests.models.check import CPU, Outcome, check
@@ -41,10 +43,17 @@ _DAY = 7
 """The cell of the day, where the first is empty."""
 
 
+def start_method(target: str) -> str:
+    """How processes begin: drivers of devices answer none that is a fork of one that has asked."""
+    on_host = parse_target(target).device == parse_target(CPU).device
+    return "forkserver" if on_host else "spawn"
+
+
 def outcome_of(architecture: Architecture, seconds: float, target: str) -> Outcome:
     """The outcome of a process that checks one architecture."""
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["tests.models.warm"])
+    context = multiprocessing.get_context(start_method(target))
+    if context.get_start_method() == "forkserver":
+        context.set_forkserver_preload(["tests.models.warm"])
     receiver, sender = context.Pipe(duplex=False)
     process = context.Process(target=_check, args=(architecture.key, target, sender))
     process.start()

@@ -14,8 +14,8 @@ import torch
 from tests.conformance.executors import gpu_target
 from tests.models.architecture import Architecture
 from tests.models.architectures import ARCHITECTURES, REFUSED
-from tests.models.check import Outcome, check
-from tests.models.run import document, notes, oldest_first, read_rows, row_of
+from tests.models.check import CPU, Outcome, check
+from tests.models.run import document, notes, oldest_first, read_rows, row_of, start_method
 
 ROOT = Path(__file__).parents[2]
 
@@ -118,3 +118,8 @@ def test_the_process_that_forks_has_one_thread() -> None:
     command = [sys.executable, "-c", "from tests.models.warm import THREADS; print(THREADS)"]
     told = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT)
     assert told.stdout.splitlines()[-1] == "1"
+
+
+def test_processes_that_use_a_device_are_no_forks() -> None:
+    assert start_method(CPU) == "forkserver"
+    assert start_method("cuda:sm_90") == "spawn"

@@ -8,6 +8,7 @@ from functools import partial
 
 import pytest
 
+from aot.backends.triton.backend import TritonBackend
 from aot.ir.dtypes import BFLOAT16, BOOL, FLOAT16, FLOAT32, DType
 from aot.ir.loops import LoopGraph, reads
 from aot.ir.scalar import Node, binary, reduce_, unary
@@ -16,6 +17,7 @@ from aot.ir.templates.conv import Conv
 from aot.ir.templates.matmul import Matmul
 from aot.ir.tensors import Dim
 from aot.lowering.builder import GraphBuilder, Tensor, identity_view
+from aot.options import Target
 from aot.passes.inline import inline_producers
 from aot.passes.layout import choose_layouts, own_outputs
 from aot.symbolic import Expr, FloorDiv, Modulo, as_expr, dim, row_major_strides
@@ -104,6 +106,19 @@ def test_a_weight_that_no_layout_makes_plain_is_stored_anew() -> None:
     assert laid.buffers[stored.name].kind == "weight" and stored.sources == ("w",)
     assert not nests(laid)[:-1]  # only the copy to the result is left at run time
     check_same(graph, laid, tolerance=1e-4)
+
+
+def test_a_part_of_a_weight_whose_size_a_run_decides_is_no_weight() -> None:
+    def body(builder: GraphBuilder, x: Tensor, w: Tensor) -> Sequence[Tensor]:
+        view = builder.view(w, [as_expr(96), dim("s0")], lambda at: (at[0], at[1] + 1))
+        call = partial(Matmul, a=identity_view(x), b=view)
+        return [builder.template(call, (as_expr(64), dim("s0")), x.dtype)]
+
+    sizes = (Dim("s0", 0, 199, 0, (0, 0, 0, 0)),)
+    graph = make_graph(body, {"x": (64, 96)}, {"w": (96, 200)}, sizes)
+    laid = choose_layouts(graph, TritonBackend().machine(Target("cuda", ("sm_90",))))
+    assert not laid.derived
+    check_same(graph, laid, {"s0": 7}, tolerance=1e-4)
 
 
 def test_attention_result_takes_the_layout_of_the_product_that_reads_it() -> None:

@@ -238,10 +238,10 @@ def _tile(
     dtype = context.buffers[left.buffer].dtype
     batch = call.output.axes[:-2]
     size = Size(
-        hints.value(row.extent),
-        hints.value(column.extent),
-        hints.value(left.depth.extent),
-        hints.volume(batch),
+        hints.some([row]),
+        hints.some([column]),
+        hints.some([left.depth]),
+        hints.some(batch),
         dtype,
         _is_turned(right, context),
         (_line_step(left, row, context), _line_step(right, column, context)),

@@ -22,6 +22,7 @@ from aot.symbolic import (
     dim,
     exact_quotient,
     integer,
+    is_int,
     product,
     row_major_strides,
     substitute,
@@ -66,6 +67,14 @@ def stored_weight(
     return StoredWeight(buffer, derived, View(name, view.axes, point))
 
 
+def is_fixed(view: View, source: Buffer) -> bool:
+    """Whether a view is a part of a weight that is the same in every run: it can be stored anew."""
+    if source.kind != "weight" or not all(is_int(a.extent) for a in view.axes):
+        return False
+    known = {a.symbol for a in view.axes}
+    return all(known.issuperset(e.free_symbols) for e in view.index)
+
+
 def multiple_of(each: int, size: Expr) -> Expr:
     """The size, made a multiple."""
     return product((ceil_div(size, integer(each)), integer(each))) if each > 1 else size
@@ -105,7 +114,7 @@ class NestBuilder:
     def row_major_weight(self, name: str, view: View, origin: Origin) -> View:
         """A weight's view as a derived weight of its own, dense in the order of the view's axes."""
         source = self.buffers[view.buffer]
-        if source.kind != "weight" or view.index == tuple(a.symbol for a in view.axes):
+        if not is_fixed(view, source) or view.index == tuple(a.symbol for a in view.axes):
             return view
         stored = stored_weight(name, source, view, view.axes, origin)
         self.buffers[name] = stored.buffer
@@ -131,7 +140,7 @@ class NestBuilder:
         own, source = view.axes[k], self.buffers[view.buffer]
         order = (*view.axes[:k], *view.axes[k + 1 :], own)
         long = (*view.axes[:k], Axis(own.symbol, extent), *view.axes[k + 1 :])
-        if source.kind == "weight":
+        if is_fixed(view, source):
             each = 1 if extent == own.extent else int(extent)
             stored = stored_weight(name, source, view, order, origin, each, change)
             self.buffers[name] = stored.buffer

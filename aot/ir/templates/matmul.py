@@ -200,7 +200,7 @@ class Matmul(TemplateCall):
             return None
         whole = self._with_whole_rows(builder, support)
         *batch, m, n = self.output.axes
-        sizes = (hints.volume(batch), hints.value(m.extent), hints.value(n.extent), int(depth))
+        sizes = (hints.some(batch), hints.some([m]), hints.some([n]), max(1, int(depth)))
         dtype = builder.dtype(self.a.buffer)
         if whole is None and support.marks is not None and self._is_even(builder, support):
             count = support.marks(*sizes, dtype)

@@ -164,6 +164,19 @@ def test_records_are_those_of_the_contract(
         np.testing.assert_allclose(record.reshape(wanted.shape), wanted, rtol=bound, atol=bound)
 
 
+@pytest.mark.usefixtures("from_one")
+def test_a_matrix_that_has_no_factor_says_where(tmp_path: Path) -> None:
+    calls = calls_of(ROWS["cholesky"], False, *inputs_of("cholesky", torch.float64))
+    arrays = drawn(calls)
+    (matrices,) = arrays.values()
+    matrices.reshape(-1, 66, 66)[1, 4, 4] = -1
+    given = {name: x.ravel() for name, x in arrays.items()}
+    ((record, *_), said) = run_calls(tmp_path, calls, given, {}, libraries=fake_solver())
+    assert not any(said)
+    infos = record.reshape(len(matrices.reshape(-1, 66, 66)), -1)[:, -1]
+    assert infos.tolist() == [5 if k == 1 else 0 for k in range(len(infos))]
+
+
 def whole(calls: Calls, name: str, record: np.ndarray) -> np.ndarray:
     """A part of a record, also of complex numbers."""
     if not calls.items[0].template.routine.name.startswith("complex_"):

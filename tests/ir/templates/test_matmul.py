@@ -120,6 +120,15 @@ def test_whole_words_of_few_columns_are_read_where_they_lie() -> None:
     assert few.row_bytes("a", support.of_type(BFLOAT16)) == 16
 
 
+def test_nothing_is_priced_as_one() -> None:
+    """The example of a size that is known when the program runs may be 0."""
+    asked = []
+    support = MatmulSupport(Matmul, parts=lambda *problem: asked.append(problem) or 1)
+    builder = NestBuilder({"b": Buffer("b", BFLOAT16, (), None, "temp")}, {})
+    product(dim("s0"), 8000, 16).split(builder, support, 64, Hints({dim("s0"): 0}))
+    assert asked == [(1, 1, 16, 8000, BFLOAT16)]
+
+
 def test_parts_are_products_whose_sums_are_taken_in_order() -> None:
     found = in_parts(product(16, 8000, 16))
     assert found is not None

@@ -74,23 +74,26 @@ class SolverWork {
   }
 
   void copy_bytes(uint64_t from, uint64_t to, size_t bytes) {
-    if (is_well() && bytes > 0) did(Driver::found().copy(to, from, bytes, stream_));
+    if (moves(bytes)) did(Driver::found().copy(to, from, bytes, stream_));
   }
 
   void fill(uint64_t at, unsigned char value, size_t bytes) {
-    if (is_well() && bytes > 0) did(Driver::found().fill(at, value, bytes, stream_));
+    if (moves(bytes)) did(Driver::found().fill(at, value, bytes, stream_));
   }
 
   void to_host(uint64_t from, void* to, size_t bytes) {
-    if (is_well() && bytes > 0) did(Driver::found().to_host(to, from, bytes, stream_));
+    if (moves(bytes)) did(Driver::found().to_host(to, from, bytes, stream_));
   }
 
   void to_device(const void* from, uint64_t to, size_t bytes) {
-    if (is_well() && bytes > 0) did(Driver::found().to_device(to, from, bytes, stream_));
+    if (moves(bytes)) did(Driver::found().to_device(to, from, bytes, stream_));
   }
 
+  // Nothing where the stream has had no work since the last time.
   void wait() {
+    if (rests_) return;
     const int found = Driver::found().wait(stream_);
+    rests_ = true;
     if (is_well()) did(found);
   }
 
@@ -185,7 +188,15 @@ class SolverWork {
   void call(F function, void* handle, Given... given) {
     if (!is_well()) return;
     if (function == nullptr) return lack();
+    rests_ = false;
     did(function(handle, given...));
+  }
+
+  // Whether there is something to move; the stream has work then.
+  bool moves(size_t bytes) {
+    const bool is_some = is_well() && bytes > 0;
+    rests_ = rests_ && !is_some;
+    return is_some;
   }
 
   void did(int code) {
@@ -239,6 +250,7 @@ class SolverWork {
   char type_;
   int code_ = 0;
   bool lacks_ = false;
+  bool rests_ = false;  // whether all work of the stream, what was ahead included, has ended
 };
 
 // Whether cuBLAS can move matrices: what is read backwards or several times it cannot.

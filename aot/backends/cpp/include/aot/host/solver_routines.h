@@ -33,6 +33,7 @@ class Solver {
     const int n = int(c_.n);
     const uint64_t a = loaded(k), info = words(k);
     int count = 0;
+    // Of the upper triangle, which turned matrices would have, an H200 takes twice as long.
     w_.solve("potrf_bufferSize", kLower, n, p(a), n, &count);
     const uint64_t work = room(kWorkspace, count);
     w_.solve("potrf", kLower, n, p(a), n, p(work), count, p(info));
@@ -43,14 +44,14 @@ class Solver {
     w_.blas("tpttr", w_.type(), kLower, n, p(packed), p(factor), n);
     w_.store(factor, n, n, part(k), kSpare);
     past(c_.n * c_.n);
-    numbers(0, 0);
+    numbers(k, 0, 0);
   }
 
   void lu(int64_t k) {
     const uint64_t a = factored(k);
     w_.store(a, c_.m, c_.n, part(k), kSpare);
     past(c_.m * c_.n);
-    numbers(least(), c_.m);
+    numbers(k, least(), c_.m);
   }
 
   void solve(int64_t k) {
@@ -60,11 +61,11 @@ class Solver {
     if (!w_.is_complex()) {
       w_.store(a, c_.n, c_.n, part(k), kSpare);
       past(c_.n * c_.n);
-      numbers(c_.n, c_.n);
+      numbers(k, c_.n, c_.n);
     }
     w_.store(b, c_.n, c_.r, part(k), kSpare);
     past(c_.n * c_.r);
-    if (w_.is_complex()) numbers(0, 0);
+    if (w_.is_complex()) numbers(k, 0, 0);
   }
 
   void inverse(int64_t k) {
@@ -73,7 +74,7 @@ class Solver {
     back_substituted(k, a, b, c_.n);
     w_.store(b, c_.n, c_.n, part(k), kSpare);
     past(c_.n * c_.n);
-    numbers(0, 0);
+    numbers(k, 0, 0);
   }
 
   void triangular(int64_t k) {
@@ -153,7 +154,8 @@ class Solver {
         put(made, 0, double(c_.n));
       } else if (said_.is_there) {
         first = said_.at;
-        count = say(pivots, pivots[least()], made);
+        const bool is_said = said_.pivots + said_.rows == 0 && pivots[least()] == 0;
+        if (!is_said) count = say(pivots, pivots[least()], made);
       } else if (pivots[least()] != 0 && is_iterative_) {
         count = c_.record_size;  // no numbers are what a matrix that is none has
         for (int64_t i = 0; i < count; ++i) put(made, i, NAN);
@@ -268,9 +270,11 @@ class Solver {
   }
   void past(int64_t count) { done_ += w_.is_complex() ? 2 * count : count; }
 
-  // Numbers of the record that the host makes: pivots, the order of `rows` rows, info.
-  void numbers(int64_t pivots, int64_t rows) {
+  // Numbers of the record that the host makes: pivots, the order of `rows` rows, info. That is 0,
+  // unless the library says otherwise.
+  void numbers(int64_t k, int64_t pivots, int64_t rows) {
     said_ = {done_, pivots, rows, true};
+    if (pivots + rows == 0) w_.fill(part(k), 0, w_.real_size());
     done_ += pivots + rows + 1;
   }
 
