@@ -458,8 +458,10 @@ def test_half_empty_panels_of_pairs_are_as_fast_as_vectors_along_pixels():
 
 def test_long_sums_of_few_outputs_go_along_pixels_in_chunks_of_channels():
     four, eight = square(64, 4, 3, padding=1), square(64, 8, 3, padding=1)
-    assert by_planes(four, 40, dots=True) and by_planes(eight, 40, dots=False)
-    assert not by_planes(eight, 40, dots=True)
+    one, groups = square(64, 1, 3, padding=1), square(64, 4, 3, groups=2, padding=1)
+    assert by_planes(one, 40, dots=True) and by_planes(eight, 40, dots=False)
+    assert by_planes(groups, 40, dots=True), "which no tiles have been seen to be better at"
+    assert not by_planes(four, 40, dots=True) and not by_planes(eight, 40, dots=True)
     assert planes_blocking(four, 40, 128).inputs < 64
     assert planes_blocking(square(16, 4, 3, padding=1), 40, 128).inputs == 16
 
