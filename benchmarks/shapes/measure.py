@@ -19,9 +19,9 @@ from benchmarks.clocks import (
     BATCH_SECONDS,
     Call,
     device_seconds,
-    host_seconds,
     in_turn,
     processor_seconds,
+    rested_seconds,
 )
 from benchmarks.processes import Event, Settings, first_line
 from benchmarks.shapes.case import Tensor, convert
@@ -105,7 +105,7 @@ def _timed(calls: Mapping[str, Call], settings: Settings) -> Iterator[dict[str, 
     On a CPU those of the process's own processors, so that its neighbours' are left out; of several
     threads those that pass.
     """
-    clock = processor_seconds if settings.threads == 1 else host_seconds
+    clock = processor_seconds if settings.threads == 1 else rested_seconds
     batch_seconds = HOST_BATCH_SECONDS
     if settings.device == "cuda":
         clock, batch_seconds = device_seconds, BATCH_SECONDS

@@ -297,6 +297,8 @@ CASES = [
     (square(100, 20, 3, padding=1), 1, (1, 14, 14)),
     (ConvShape(1, 16, 20, (1, 1, 5), padding=(0, 0, 4)), 2, (1, 1, 20)),
     (ConvShape(1, 16, 20, (3, 2, 3), (2, 1, 1), (1, 2, 1), (1, 1, 2)), 2, (5, 6, 7)),
+    # Pixels that miss the same taps are neighbours while they are computed.
+    (ConvShape(1, 33, 17, (3, 3, 3), dilation=(2, 2, 2), padding=(2, 2, 2)), 2, (3, 5, 8)),
 ]
 EVEN = [  # by panels, all of K or in chunks; by strips, where K is a chunk; groups; several images
     (square(20, 40, 1), 2, (1, 9, 7), {}),
@@ -312,6 +314,7 @@ PATCHED = [
     (square(2, 5, 3, groups=4, padding=1), 2, (1, 6, 7)),
     (ConvShape(1, 3, 9, (2, 3, 3), (1, 2, 1), (2, 1, 1), (1, 0, 1)), 2, (6, 7, 8)),
     (square(3, 4, 3, padding=4), 1, (1, 1, 2)),
+    (square(30, 40, 3, dilation=2, padding=2), 2, (1, 9, 10)),  # in another order, as above
 ]
 TILED = [  # a tap's run of k fills tiles: on machines that have those, they multiply it
     (square(32, 40, 3, padding=1), 2, (1, 9, 19)),
