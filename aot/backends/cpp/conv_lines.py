@@ -64,7 +64,9 @@ def line_product(body: Body, c: Convolution) -> Made:
             writer.line(f"epilogue(0, {at} + m0, {at} + m1, c0, c1, tile, ld);")
         writer.line(f"aot::tmpl::MatmulArgs<{NAME}_config> call;")
         ends = results_of(nests, c.context, COLUMN)
-        ends["out"] = f"reinterpret_cast<char*>({ends['out']}) + line * {pixels} * {ends['out_row']}"
+        ends["out"] = (
+            f"reinterpret_cast<char*>({ends['out']}) + line * {pixels} * {ends['out_row']}"
+        )
         fields = {**_operands(c, lines), **ends, **added_field(nests, c.context)}
         for name, value in fields.items():
             writer.line(f"call.{name} = {value};")

@@ -311,13 +311,14 @@ def added_to_columns(nests: Sequence[LoopNest], context: KernelContext, dtype: D
     if total.op != "add" or total.dtype != compute or tile not in total.args:
         return None
     own = _uncast(total.args[1 if total.args[0] == tile else 0])
-    if own.op != "load" or own.dtype != dtype or len(own.args) > 0:
+    at = own.attr
+    if not isinstance(at, Access) or own.op != "load" or own.dtype != dtype or own.args:
         return None
-    place = context.ranges.simplify(context.offset(own.attr.buffer, own.attr.index))
+    place = context.ranges.simplify(context.offset(at.buffer, at.index))
     found = affine_coefficients(place, (ROW, COLUMN))
     if found is None or found[0] != (0, 1):
         return None
-    return f"{context.pointers[own.attr.buffer]} + ({index_text(found[1], context.names)})"
+    return f"{context.pointers[at.buffer]} + ({index_text(found[1], context.names)})"
 
 
 def ending_flags(nests: Sequence[LoopNest], context: KernelContext) -> list[str]:

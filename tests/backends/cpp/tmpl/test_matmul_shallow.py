@@ -24,7 +24,8 @@ struct Round : {name}::Cfg {{
 EXPORT void rounded(const Bf16* a, int64_t a_row, int64_t a_col, const Bf16* b, int64_t b_row,
                     int64_t b_col, int64_t m, int64_t n, int64_t k, Bf16* c, int64_t c_row,
                     int64_t begin, int64_t end, const Bf16* own, void* scratch) {{
-  const MatmulArgs<Round> p{{a, 0, a_row, a_col, b, 0, b_row, b_col, m, n, k, c, c_row * 2, 2, own}};
+  const int64_t row = c_row * 2;
+  const MatmulArgs<Round> p{{a, 0, a_row, a_col, b, 0, b_row, b_col, m, n, k, c, row, 2, own}};
   const auto store = [=](int64_t, int64_t m0, int64_t m1, int64_t n0, int64_t n1, const float* tile,
                          int64_t ld) {{
     for (int64_t i = m0; i < m1; ++i) {{
@@ -76,8 +77,10 @@ def product(a, b, a_along, b_along, unit, pieces, own=None):
     """
     (m, k), n = a.shape, b.shape[1]
     found = variant((m, n, k), a_along, b_along)
-    text = matmul.HEADER + found.text("shallow") + ROUNDED.format(
-        name="shallow", adds="false" if own is None else "true"
+    text = (
+        matmul.HEADER
+        + found.text("shallow")
+        + ROUNDED.format(name="shallow", adds="false" if own is None else "true")
     )
     library = build(text, LEVEL, UNITS[unit])
     layout = {"packed": "packed", "kAcross": "rows", "kDepth": "columns", "kAny": "strided"}
