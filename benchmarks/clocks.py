@@ -18,6 +18,9 @@ MOST_BATCHED = 100
 BATCH_SECONDS = 0.02
 """Of a batch between two events on a GPU: launches queue up, so their cost is hidden."""
 
+REST = 0.01
+"""Seconds after which idle threads of all libraries sleep."""
+
 Call = Callable[[], Any]
 Clock = Callable[[Call, int], float]
 """Seconds a call, of so many."""
@@ -29,6 +32,16 @@ def host_seconds(call: Call, count: int) -> float:
     for _ in range(count):
         call()
     return (time.perf_counter() - start) / count
+
+
+def rested_seconds(call: Call, count: int) -> float:
+    """As `host_seconds`, of a side with several threads: those of another one wait no more.
+
+    Threads that have nothing to do spin for a while, on cores that the next call's threads need.
+    """
+    time.sleep(REST)
+    call()
+    return host_seconds(call, count)
 
 
 def device_seconds(call: Call, count: int) -> float:

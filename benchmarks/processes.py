@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
 import resource
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -39,7 +40,11 @@ class Settings:
         most: A problem ends with the size at which a call of either side takes longer, in seconds.
         seconds: For the calls of one size, both sides together.
         memory: GiB that the process may take on the host.
-        gpu: The number of the GPU that calls are timed on; "": the first.
+        unit: What calls are timed on: the number of a GPU, or cores of a CPU as "3" or "4-7"; "":
+            the first GPU, or any cores.
+        threads: Of a call on a CPU, of either side.
+        compiles: Whether torch.compile is timed beside both.
+        keeps: Whether packages stay when they have been timed.
     """
 
     device: str
@@ -48,12 +53,15 @@ class Settings:
     most: float
     seconds: float
     memory: float
-    gpu: str = ""
+    unit: str = ""
+    threads: int = 1
+    compiles: bool = False
+    keeps: bool = False
 
     @property
     def place(self) -> str:
         """What packages are loaded on."""
-        return f"{self.device}:{self.gpu}" if self.gpu else self.device
+        return f"cuda:{self.unit}" if self.device == "cuda" and self.unit else self.device
 
 
 @dataclass(frozen=True)
@@ -203,23 +211,23 @@ def time_all(
     built: Mapping[str, Future[None]],
     times: Times,
     settings: Settings,
-    gpus: str,
+    units: str,
     done: Callable[[R], None],
 ) -> None:
-    """Times problems once they are built, on each of some GPUs the next one.
+    """Times problems once they are built, on each of some GPUs, or cores, the next one.
 
     Args:
         named: Their names and rows, in their order.
         built: By name, what ends when there is a package.
         times: What a process does with a name.
         settings: How it does that.
-        gpus: Numbers of GPUs, with commas; "": on whatever `settings` says.
+        units: Numbers of GPUs, or cores, with commas; "": on whatever `settings` says.
         done: Told of each row that has its times, one at a time.
     """
     waiting, lock = iter(named), threading.Lock()
 
-    def work(gpu: str) -> None:
-        with Timer(times, replace(settings, gpu=gpu)) as timer:
+    def work(unit: str) -> None:
+        with Timer(times, replace(settings, unit=unit)) as timer:
             while True:
                 with lock:
                     following = next(waiting, None)
@@ -231,9 +239,9 @@ def time_all(
                 with lock:
                     done(row)
 
-    numbers = gpus.split(",")
-    with ThreadPoolExecutor(len(numbers)) as pool:
-        for worker in [pool.submit(work, gpu) for gpu in numbers]:
+    each = units.split(",")
+    with ThreadPoolExecutor(len(each)) as pool:
+        for worker in [pool.submit(work, unit) for unit in each]:
             worker.result()
 
 
@@ -279,9 +287,11 @@ class _Unheard:
 
 def _serve(times: Times, names: Connection, settings: Settings, sender: Connection) -> None:
     """Times what `names` brings, one after the other; "end" follows each one's events."""
-    torch.set_num_threads(1)
-    if settings.gpu:
-        torch.cuda.set_device(int(settings.gpu))
+    torch.set_num_threads(settings.threads)
+    if settings.unit and settings.device == "cuda":
+        torch.cuda.set_device(int(settings.unit))
+    elif settings.unit:
+        os.sched_setaffinity(0, cores_of(settings.unit))
     if settings.device == "cpu":
         limit = int(settings.memory * GIB)
         resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
@@ -296,6 +306,12 @@ def _serve(times: Times, names: Connection, settings: Settings, sender: Connecti
             sender.send(Event("end", 0))
             if settings.device == "cuda":
                 torch.cuda.empty_cache()
+
+
+def cores_of(unit: str) -> range:
+    """The cores that "3" or "4-7" names."""
+    first, _, last = unit.partition("-")
+    return range(int(first), int(last or first) + 1)
 
 
 def first_line(error: BaseException) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,14 @@ from torch.utils import _pytree as pytree
 
 import aot
 from aot.errors import AotError
-from benchmarks.clocks import BATCH_SECONDS, Call, device_seconds, in_turn, processor_seconds
+from benchmarks.clocks import (
+    BATCH_SECONDS,
+    Call,
+    device_seconds,
+    in_turn,
+    processor_seconds,
+    rested_seconds,
+)
 from benchmarks.processes import Event, Settings, first_line
 from benchmarks.shapes.case import Tensor, convert
 from benchmarks.shapes.cases import case_at, place_of
@@ -30,9 +38,18 @@ TIMES = 3
 """How often at most."""
 
 
-def build_case(name: str, settings: Settings) -> None:
-    """Packages a case; one that cannot be is left to the timing, which says why."""
-    _build(name, settings)
+def build_case(name: str, settings: Settings) -> str:
+    """Packages a case; says why one cannot be, as its timing does.
+
+    What torch.compile makes of it is then in that one's cache, too.
+    """
+    problem = _build(name, settings)
+    if settings.compiles:
+        seed, index = place_of(name)
+        module, inputs = case_at(seed, index, settings.device).build(settings.device, index)
+        with torch.no_grad(), suppress(RuntimeError):
+            torch.compile(module, dynamic=False)(*inputs)
+    return problem
 
 
 def _path(name: str, settings: Settings) -> Path:
@@ -62,14 +79,19 @@ def times_of(name: str, settings: Settings) -> Iterator[Event]:
     if problem:
         yield Event("stop", index, text=f"no package: {problem}")
         return
-    threads = 1 if settings.device == "cpu" else None
+    threads = settings.threads if settings.device == "cpu" else None
     try:
         module, inputs = case_at(seed, index, settings.device).build(settings.device, index)
         path = _path(name, settings)
         model = aot_runtime.load(path, settings.place, num_threads=threads)
-        path.unlink()  # hundreds of them, with their weights, do not fit on every disk
-        calls = {"eager": lambda: module(*inputs), "ours": lambda: model(*inputs)}
+        if not settings.keeps:
+            path.unlink()  # hundreds of them, with their weights, do not fit on every disk
+        calls: dict[str, Call] = {"eager": lambda: module(*inputs), "ours": lambda: model(*inputs)}
         yield from compared(index, calls, module, inputs)
+        if settings.compiles:
+            compiled = torch.compile(module, dynamic=False)
+            calls["compile"] = lambda: compiled(*inputs)
+            compiled(*inputs)
         for seconds in _timed(calls, settings):
             for who, taken in seconds.items():
                 yield Event(who, index, taken)
@@ -80,9 +102,11 @@ def times_of(name: str, settings: Settings) -> Iterator[Event]:
 def _timed(calls: Mapping[str, Call], settings: Settings) -> Iterator[dict[str, float]]:
     """Seconds of both sides, measured again while ours takes longer.
 
-    On a CPU those of the process's own processors, so that its neighbours' are left out.
+    On a CPU those of the process's own processors, so that its neighbours' are left out; of several
+    threads those that pass.
     """
-    clock, batch_seconds = processor_seconds, HOST_BATCH_SECONDS
+    clock = processor_seconds if settings.threads == 1 else rested_seconds
+    batch_seconds = HOST_BATCH_SECONDS
     if settings.device == "cuda":
         clock, batch_seconds = device_seconds, BATCH_SECONDS
     for _ in range(TIMES):

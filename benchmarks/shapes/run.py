@@ -6,12 +6,15 @@
     make shapes ARGS='--seed 20261123 --index 17,42'   # these places of that seed alone
     make shapes ARGS='--only "^conv2d first"'
     make shapes ARGS='--device cuda --jobs 16 --above 1.15'   # kept rows above that, again
+    make shapes ARGS='--jobs 16 --cores 0,1,2,3 --compile'    # torch.compile beside; four at a time
+    make shapes ARGS='--jobs 16 --cores 0-3,4-7 --threads 4'  # the time that passes, of 4 threads
 
 Cases run in processes of their own, which may hang, die or ask for too much memory: the run goes
-on. On a GPU they are built while others are timed; several GPUs each take the next case. Of one
-case nothing is written, nor of any selection unless --json says where. With --above the kept rows
-(of --json, if given) that are slower than that, wrong or failed are timed again, the slowest first,
-and take the places of those before.
+on. On a GPU they are built while others are timed; several GPUs, or cores, each take the next case.
+Packages in a --folder stay for another go, which begins with them. Of one case nothing is written,
+nor of any selection unless --json says where. With --above the kept rows (of --json, if given) that
+are slower than that, wrong or failed are timed again, the slowest first, and take the places of
+those before.
 """
 
 from __future__ import annotations
@@ -28,11 +31,11 @@ from pathlib import Path
 import torch
 
 from benchmarks.options import bounded_options
-from benchmarks.processes import Settings, build_all, own_target, time_all
+from benchmarks.processes import Settings, build_all, own_target, package_all, time_all
 from benchmarks.shapes.cases import case_at, family_at, name_of
 from benchmarks.shapes.kept import Kept, read_kept
 from benchmarks.shapes.measure import build_case, times_of
-from benchmarks.shapes.table import Row, page, summary
+from benchmarks.shapes.table import Row, beside_compile, page, summary
 
 RESULTS = Path(__file__).parents[1] / "results"
 TITLES = {"cpu": "CPU, one thread", "cuda": "GPU"}
@@ -57,11 +60,17 @@ def main() -> None:
         settings = Settings(
             options.device,
             options.target or own_target(options.device),
-            Path(folder),
+            options.folder or Path(folder),
             options.most_seconds,
             options.seconds,
             options.memory,
+            threads=options.threads,
+            compiles=options.compile,
+            keeps=options.folder is not None,
         )
+        if options.package_only:
+            package_all(names, build_case, settings, options.jobs)
+            return
         built = build_all(names, build_case, settings, options.jobs)
         done: list[Row] = []
 
@@ -71,18 +80,26 @@ def main() -> None:
             _keep(sorted(done, key=lambda row: row.index), kept, options)
 
         named = list(zip(names, rows, strict=True))
-        time_all(named, built, times_of, settings, options.gpus, keep)
+        time_all(named, built, times_of, settings, options.units, keep)
     print(summary(rows, options.device))
+    print(beside_compile(rows, options.device))
 
 
 def _options() -> argparse.Namespace:
     parser = bounded_options("shapes", __doc__, seconds=0.5, most=5.0)
     parser.add_argument("--seed", type=int, default=None, help="default: today, as 20261123")
     parser.add_argument("--count", type=int, default=200, help="cases, of all families")
-    parser.add_argument("--gpus", default="", help="numbers, with commas: cases are shared out")
+    for name, what in (("--gpus", "numbers"), ("--cores", "as 0,1 or 0-3,4-7")):
+        parser.add_argument(name, dest="units", default="", help=f"{what}: cases are shared out")
+    parser.add_argument("--threads", type=int, default=1, help="of a call, on a CPU")
+    parser.add_argument("--compile", action="store_true", help="torch.compile beside it")
+    parser.add_argument("--folder", type=Path, help="where packages are kept for the next go")
+    parser.add_argument("--package-only", action="store_true", help="times nothing")
     parser.add_argument("--index", default="", help="places, with commas: these cases alone")
     parser.add_argument("--above", type=float, default=0.0, help="kept rows above this ratio again")
     options = parser.parse_args()
+    if options.folder is not None:
+        options.folder.mkdir(parents=True, exist_ok=True)
     if options.seed is None:
         options.seed = int(f"{datetime.date.today():%Y%m%d}")
     return options

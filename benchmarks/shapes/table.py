@@ -10,6 +10,9 @@ from typing import Any
 from benchmarks.processes import Event
 from benchmarks.shapes.cases import FAMILIES
 
+SIDES = ("ours", "eager", "compile")
+"""Who is timed; the last one is torch.compile, where that is asked for."""
+
 FLOORS = {"cpu": 30e-6, "cuda": 60e-6}
 """Seconds of eager below which a time is that of a call, not of its work."""
 
@@ -42,7 +45,7 @@ class Row:
             self.wrong = event.text
         elif what == "error":
             self.errors[who] = event.seconds
-        elif who in ("ours", "eager"):
+        elif who in SIDES:
             self.seconds[who] = min(event.seconds, self.seconds.get(who, math.inf))
         elif event.text:
             self.notes.append(event.text)
@@ -53,6 +56,12 @@ class Row:
         ours, eager = (self.seconds.get(who) for who in ("ours", "eager"))
         return None if ours is None or eager is None else ours / eager
 
+    @property
+    def of_compile(self) -> float | None:
+        """Ours over torch.compile."""
+        ours, compiled = (self.seconds.get(who) for who in ("ours", "compile"))
+        return None if ours is None or compiled is None else ours / compiled
+
     def counts(self, device: str) -> bool:
         """Whether it has a ratio of work, not of calls."""
         return self.ratio is not None and self.seconds["eager"] > FLOORS[device]
@@ -61,7 +70,7 @@ class Row:
         """For the terminal."""
         ratio = "" if self.ratio is None else f"{self.ratio:.2f}"
         said = "; ".join([*([f"WRONG: {self.wrong}"] if self.wrong else []), *self.notes])
-        times = " ".join(_time(self.seconds.get(who)) for who in ("ours", "eager"))
+        times = " ".join(_time(self.seconds[who]) for who in SIDES if who in self.seconds)
         return f"{self.index:4d} {ratio:>6s} {times:19s} {self.text} {said}".rstrip()
 
     def to_json(self) -> dict[str, Any]:
@@ -84,18 +93,44 @@ def summary(rows: Sequence[Row], device: str) -> str:
     for family in (*FAMILIES, "all"):
         mine = [row for row in rows if family in (row.family, "all")]
         ratios = [row.ratio or 0.0 for row in mine if row.counts(device)]
-        mean = math.exp(sum(math.log(r) for r in ratios) / len(ratios)) if ratios else math.nan
         lines.append(
-            f"| {family} | {len(mine)} | {len(ratios)} | {mean:.2f} | {sum(r > 1 for r in ratios)}"
-            f" | {sum(r > SLOWER for r in ratios)} | {sum(bool(row.wrong) for row in mine)}"
-            f" | {sum(row.ratio is None for row in mine)} |"
+            f"| {family} | {len(mine)} | {len(ratios)} | {_mean(ratios):.2f} "
+            f"| {sum(r > 1 for r in ratios)} | {sum(r > SLOWER for r in ratios)} "
+            f"| {sum(bool(row.wrong) for row in mine)} | {sum(row.ratio is None for row in mine)} |"
         )
     return "\n".join(lines) + "\n"
+
+
+def _mean(ratios: Sequence[float]) -> float:
+    """The geometric one; NaN of none."""
+    return math.exp(sum(map(math.log, ratios)) / len(ratios)) if ratios else math.nan
+
+
+def beside_compile(rows: Sequence[Row], device: str) -> str:
+    """A line a family of those that torch.compile was timed of; "" where there are none."""
+    lines = [
+        "| family | cases | torch.compile / eager | ours / torch.compile | ours is slower "
+        f"| by more than {SLOWER} |",
+        "|---|---|---|---|---|---|",
+    ]
+    for family in (*FAMILIES, "all"):
+        mine = [row for row in rows if family in (row.family, "all") and row.counts(device)]
+        ours = [row.of_compile for row in mine if row.of_compile]
+        eager = [row.ratio or 0.0 for row in mine if row.of_compile]
+        if ours:
+            lines.append(
+                f"| {family} | {len(ours)} | {_mean(eager) / _mean(ours):.2f} | {_mean(ours):.2f} "
+                f"| {sum(r > 1 for r in ours)} | {sum(r > SLOWER for r in ours)} |"
+            )
+    return "\n".join(lines) + "\n" if len(lines) > 2 else ""
 
 
 def page(rows: Sequence[Row], device: str, head: str) -> str:
     """A section of `benchmarks/results/shapes.md`: what it adds up to, the worst, the wrong."""
     parts = [head, summary(rows, device)]
+    compiled = beside_compile(rows, device)
+    if compiled:
+        parts.append(compiled)
     for family in FAMILIES:
         mine = [row for row in rows if row.family == family and row.counts(device)]
         mine.sort(key=lambda row: -(row.ratio or 0.0))

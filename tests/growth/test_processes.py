@@ -1,15 +1,18 @@
 """Who times what: one GPU after the other takes the next problem."""
 
 import os
+from collections.abc import Iterator
 from concurrent.futures import Future
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import torch
 
 from benchmarks import processes
 from benchmarks.growth.table import Row
-from benchmarks.processes import Event, Settings, time_all
+from benchmarks.processes import Event, Settings, cores_of, time_all
+from benchmarks.shapes import table as shapes
 
 SETTINGS = Settings("cuda", "cuda:sm_90", Path(), most=1.0, seconds=1.0, memory=1.0)
 
@@ -46,6 +49,28 @@ def test_every_problem_is_timed_once(
     assert len(done) == len(rows)
     assert {note.split(" on ")[1] for row in done for note in row.notes} <= places
     assert all(len(row.notes) == 1 for row in done)
+
+
+def _where(name: str, settings: Settings) -> Iterator[Event]:
+    """The cores and threads that a problem has, as a note."""
+    yield Event("begin", 0)
+    yield Event("stop", 0, text=f"{sorted(os.sched_getaffinity(0))} {torch.get_num_threads()}")
+
+
+@pytest.mark.parametrize(("units", "threads"), [("first", 1), ("all", 2)])
+def test_problems_keep_to_their_cores(tmp_path: Path, units: str, threads: int) -> None:
+    mine = sorted(os.sched_getaffinity(0))
+    if mine != list(range(mine[0], mine[-1] + 1)):
+        pytest.skip("cores are missing between those of this process")
+    wanted = mine[:1] if units == "first" else mine
+    unit = f"{mine[0]}" if units == "first" else f"{mine[0]}-{mine[-1]}"
+    assert list(cores_of(unit)) == wanted
+    settings = replace(SETTINGS, device="cpu", folder=tmp_path, memory=16.0, threads=threads)
+    assert replace(settings, unit=unit).place == "cpu"
+    row, built = shapes.Row(0, "rows", "a"), Future[None]()
+    built.set_result(None)
+    time_all([("a", row)], {"a": built}, _where, settings, unit, lambda row: None)
+    assert row.notes == [f"{wanted} {threads}"]
 
 
 def _by_process(name: str, settings: Settings) -> str | None:

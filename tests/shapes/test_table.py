@@ -14,7 +14,7 @@ from benchmarks.processes import Event
 from benchmarks.shapes.cases import case_at, family_at
 from benchmarks.shapes.kept import Kept, read_kept
 from benchmarks.shapes.measure import compared
-from benchmarks.shapes.table import FLOORS, SLOWER, WORST, Row, page, row_from_json
+from benchmarks.shapes.table import FLOORS, SLOWER, WORST, Row, beside_compile, page, row_from_json
 
 ROOT = Path(__file__).parents[2]
 
@@ -60,6 +60,21 @@ def test_the_page_lists_the_worst_and_the_wrong() -> None:
     assert "| batched | 1 | 0 | nan | 0 | 0 | 0 | 1 |" in text
 
 
+def test_torch_compile_stands_beside_where_it_was_timed() -> None:
+    rows = [row(0, 1e-3), row(1, 1e-3), row(2, 1e-3), row(3, 1e-3, family="rows")]
+    assert beside_compile(rows, "cpu") == ""
+    assert "torch.compile" not in page(rows, "cpu", "## CPU")
+    for each, seconds in zip(rows, (0.5e-3, 2e-3), strict=False):
+        each.take(Event("compile", each.index, seconds))
+    assert rows[0].of_compile == 2.0
+    assert rows[3].of_compile is None
+    assert rows[0].line().split() == ["0", "1.00", "1", "ms", "1", "ms", "500", "µs", "case", "0"]
+    lines = beside_compile(rows, "cpu").splitlines()[2:]
+    assert lines == ["| linear | 2 | 1.00 | 1.00 | 1 | 1 |", "| all | 2 | 1.00 | 1.00 | 1 | 1 |"]
+    rows[1].take(Event("compile", 1, 1e-3 / 8))
+    assert "| linear | 2 | 0.25 | 4.00 | 2 | 2 |" in page(rows, "cpu", "## CPU")
+
+
 @pytest.mark.parametrize(("factor", "kinds"), [(1.0, []), (1.01, ["wrong"])])
 def test_what_is_off_is_said(factor: float, kinds: list[str]) -> None:
     module, x = torch.nn.Softmax(-1), torch.randn(4, 64)
@@ -83,6 +98,20 @@ def test_a_run_writes_the_numbers_and_the_page(tmp_path: Path) -> None:
     assert [r["index"] for r in rows] == [3, 8]
     assert all(r["wrong"] == "" and r["ratio"] > 0 for r in rows)
     assert "Seed 5. here; torch" in (tmp_path / "shapes.md").read_text()
+
+
+@pytest.mark.slow
+def test_packages_stay_in_a_folder_and_torch_compile_is_timed(tmp_path: Path) -> None:
+    numbers, folder = tmp_path / "shapes_cpu.json", tmp_path / "packages"
+    command = [sys.executable, "-m", "benchmarks.shapes.run", "--seed", "5", "--index", "3"]
+    options = ["--seconds", "0.01", "--folder", str(folder), "--json", str(numbers)]
+    for more in (["--package-only"], ["--compile", "--threads", "2"]):
+        subprocess.run([*command, *options, *more], cwd=ROOT, check=True)
+        assert [path.name for path in folder.iterdir()] == ["5.3.cpu.pkg"]
+        assert numbers.exists() == ("--compile" in more)
+    (found,) = json.loads(numbers.read_text())["rows"]
+    assert set(found["seconds"]) == {"ours", "eager", "compile"}
+    assert not found["notes"]
 
 
 def test_kept_rows_above_a_ratio_are_timed_again_the_slowest_first(tmp_path: Path) -> None:

@@ -33,9 +33,11 @@ _FEW_OUTPUTS = PANEL // 2
 _SHORT_K = 32
 _LONG_K = 320
 # Waste of outputs from which on planes of longer sums are worth it, a few input channels at a time:
-# of floats, of pairs. A chunk's lines stay near; a channel's sums have so many products, at least.
+# of floats, of pairs, and of pairs that are not in groups, where tiles multiply them eight times as
+# fast. A chunk's lines stay near; a channel's sums have so many products, at least.
 _WASTE_OF_LONG = 2
 _WASTE_OF_LONG_PAIRS = 4
+_WASTE_OF_LONG_TILES = 16
 _CHUNK_ELEMENTS = 8 * 1024
 _CHUNK_K = 27
 # What a unit of planes should have at least.
@@ -283,7 +285,8 @@ def by_planes(shape: ConvShape, ow: int, *, dots: bool) -> bool:
     k = shape.ic * prod(shape.kernel)
     few = _waste(shape) >= _WASTE_OF_PAIRS if dots else shape.oc <= _FEW_OUTPUTS
     lone = shape.ic == shape.oc == 1
-    least = _WASTE_OF_LONG_PAIRS if dots else _WASTE_OF_LONG
+    pairs = _WASTE_OF_LONG_PAIRS if shape.groups > 1 else _WASTE_OF_LONG_TILES
+    least = pairs if dots else _WASTE_OF_LONG
     long = k > _LONG_K and _waste(shape) < least
     return ow >= PLANE_COLUMNS and (lone or ((few or k <= _SHORT_K) and not long))
 

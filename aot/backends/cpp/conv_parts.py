@@ -73,6 +73,18 @@ class Convolution:
         return f"reinterpret_cast<const {template_type(dtype)}*>({place})"
 
 
+def image_lines(c: Convolution) -> list[str]:
+    """In a turned epilogue, pixels become those of their image."""
+    if not c.space.turned or is_int(c.images, 1):
+        return []
+    pixels = c.text(c.space.rows.extent)
+    return [
+        f"const int64_t image = m0 / ({pixels});",
+        f"m0 -= image * ({pixels});",
+        f"m1 -= image * ({pixels});",
+    ]
+
+
 def follow_each_other(strides: Sequence[Expr], extents: Sequence[Expr], step: Expr) -> bool:
     """Whether places of these dimensions, the outermost first, lie `step` apart without gaps."""
     for stride, extent in zip(reversed(strides), reversed(extents), strict=True):

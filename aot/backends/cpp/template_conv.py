@@ -20,7 +20,15 @@ from aot.backends.cpp.conv_heuristic import (
     planes_blocking,
     turned_planes,
 )
-from aot.backends.cpp.conv_parts import Convolution, Made, is_even, scratch_check, triple
+from aot.backends.cpp.conv_lines import is_line_product, line_product
+from aot.backends.cpp.conv_parts import (
+    Convolution,
+    Made,
+    image_lines,
+    is_even,
+    scratch_check,
+    triple,
+)
 from aot.backends.cpp.conv_product import image_product, is_image_product
 from aot.backends.cpp.gemm_heuristic import PANEL
 from aot.backends.cpp.kernel import (
@@ -95,9 +103,11 @@ def emit_conv(kernel: TemplateKernel, graph: KernelGraph) -> EmittedKernel:
     body, sizes = open_template(kernel, graph, c.context)
     writer = body.writer
     nests = epilogue_nests(kernel, c.space, c.context)
-    emit_epilogue(body, nests, c.space, c.dtype.compute, lines=_image_lines(c))
+    emit_epilogue(body, nests, c.space, c.dtype.compute, lines=image_lines(c))
     if is_image_product(c):
         made = image_product(body, c, graph)
+    elif is_line_product(c, graph):
+        made = line_product(body, c)
     elif c.planes and c.packed:
         made = _planes(body, c, graph)
     elif c.tile is not None and c.packed:
@@ -319,18 +329,6 @@ def _spread(
         if found.turned and along_rows(nests, inside, found.cut, most=1):
             return spread, found, inside
     return 1, space, context
-
-
-def _image_lines(c: Convolution) -> list[str]:
-    """In a turned epilogue, pixels become those of their image."""
-    if not c.space.turned or is_int(c.images, 1):
-        return []
-    pixels = c.text(c.space.rows.extent)
-    return [
-        f"const int64_t image = m0 / ({pixels});",
-        f"m0 -= image * ({pixels});",
-        f"m1 -= image * ({pixels});",
-    ]
 
 
 def _shape(call: Conv, w_view: View) -> ConvShape:

@@ -27,15 +27,16 @@ from aot.backends.cpp.tile import (
     COLUMN,
     ROW,
     TileSpace,
+    added_field,
     emit_epilogue,
+    ending_flags,
     epilogue_nests,
     results_of,
-    stored_as,
     tile_context,
     tile_space,
 )
 from aot.backends.cpp.values import Body
-from aot.ir.dtypes import BFLOAT16, FLOAT16, DType
+from aot.ir.dtypes import FLOAT16, DType
 from aot.ir.hints import hints_of
 from aot.ir.kernel_facts import argument_buffers, template_call
 from aot.ir.kernels import KernelGraph, TemplateKernel
@@ -242,7 +243,6 @@ def _is_batch(view: View) -> bool:
 def _config(p: _Product) -> str:
     q = p.blocking
     nests = epilogue_nests(p.kernel, p.space, p.context)
-    stored = stored_as(nests, p.context, p.compute, COLUMN)
     values = {"M": fixed(p.m), "N": fixed(p.n), "K": fixed(p.k)}
     values.update({"MB": q.mb, "NB": q.nb, "MC": q.mc, "NC": q.nc, "KB": q.kb})
     lines = [
@@ -253,8 +253,7 @@ def _config(p: _Product) -> str:
         f"  static constexpr bool COPY_A = {'true' if q.copy_a else 'false'};",
         f"  static constexpr bool STRIDED_B = {'true' if q.strided_b else 'false'};",
         *_alongs(p),
-        *["  static constexpr bool PLAIN = true;"] * (stored == p.compute),
-        *["  static constexpr bool ROUNDED = true;"] * (stored == BFLOAT16),
+        *ending_flags(nests, p.context),
         *[f"  static constexpr int64_t PACKED = {q.packed};"] * (q.packed > 0),
         *([] if q.pieces is None else piece_lines(q.pieces)),
         *[SHARED_TABLES] * len(p.tables),
@@ -299,6 +298,7 @@ def _one_matrix(body: Body, p: _Product) -> None:
         "n": text(p.n),
         "k": text(p.k),
         **results_of(nests, p.context, COLUMN),
+        **added_field(nests, p.context),
     }.items():
         writer.line(f"call.{name} = {value};")
     writer.line("aot::tmpl::matmul(call, first, last, args->scratch, epilogue);")

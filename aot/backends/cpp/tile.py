@@ -6,12 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from aot.backends.cpp.context import KernelContext
+from aot.backends.cpp.operands import template_type
 from aot.backends.cpp.stage import Bounds, StageEmitter
 from aot.backends.cpp.text import index_text
 from aot.backends.cpp.values import Body, pointer_type
 from aot.backends.cpp.width import choose_width
 from aot.errors import InternalError
-from aot.ir.dtypes import DType
+from aot.ir.dtypes import BFLOAT16, DType
 from aot.ir.kernels import Stage, TemplateKernel
 from aot.ir.nests import Axis, Buffer, LoopNest, Store
 from aot.ir.rewrite import simplify_indices, substitute_axes, with_roots
@@ -291,15 +292,64 @@ def stored_as(
 
     None: it does something else.
     """
+    store = _only_store(nests, context, along)
+    same = store is not None and _uncast(store.value) == load(TILE, compute, (ROW, COLUMN))
+    return store.value.dtype if store is not None and same else None
+
+
+def added_to_columns(nests: Sequence[LoopNest], context: KernelContext, dtype: DType) -> str | None:
+    """What an epilogue adds to results before it rounds and stores them, if that is all it does.
+
+    A pointer to elements of `dtype`, one for each column, neighbours. None: it does
+    something else.
+    """
+    store = _only_store(nests, context, COLUMN)
+    compute = context.buffers[TILE].dtype
+    if store is None or store.value.dtype != dtype or dtype == compute:
+        return None
+    total, tile = _uncast(store.value), load(TILE, compute, (ROW, COLUMN))
+    if total.op != "add" or total.dtype != compute or tile not in total.args:
+        return None
+    own = _uncast(total.args[1 if total.args[0] == tile else 0])
+    at = own.attr
+    if not isinstance(at, Access) or own.op != "load" or own.dtype != dtype or own.args:
+        return None
+    place = context.ranges.simplify(context.offset(at.buffer, at.index))
+    found = affine_coefficients(place, (ROW, COLUMN))
+    if found is None or found[0] != (0, 1):
+        return None
+    return f"{context.pointers[at.buffer]} + ({index_text(found[1], context.names)})"
+
+
+def ending_flags(nests: Sequence[LoopNest], context: KernelContext) -> list[str]:
+    """Lines of a product's configuration that say what of its epilogue kernels may do instead."""
+    added = added_to_columns(nests, context, BFLOAT16) is not None
+    stored = stored_as(nests, context, context.buffers[TILE].dtype, COLUMN)
+    flags = {"PLAIN": stored == context.buffers[TILE].dtype}
+    flags |= {"ROUNDED": stored == BFLOAT16 or added, "ADDS": added}
+    return [f"  static constexpr bool {name} = true;" for name, said in flags.items() if said]
+
+
+def added_field(nests: Sequence[LoopNest], context: KernelContext) -> dict[str, str]:
+    """The field of a product's arguments that says where `added_to_columns` lies, if there is."""
+    added = added_to_columns(nests, context, BFLOAT16)
+    kind = template_type(BFLOAT16)
+    return {} if added is None else {"addend": f"reinterpret_cast<const {kind}*>({added})"}
+
+
+def _only_store(nests: Sequence[LoopNest], context: KernelContext, along: Symbol) -> Store | None:
+    """The store of an epilogue that has one, of all elements and to where `results_of` says."""
     stores = [store for nest in nests for store in nest.stores]
     if len(stores) != 1 or stores[0].mode != "set" or not results_of(nests, context, along):
         return None
     (store,) = stores
-    dtype, value = context.buffers[store.buffer].dtype, store.value
-    if dtype != compute and value.op == "cast" and value.dtype == dtype:
-        (value,) = value.args
-    same = value == load(TILE, compute, (ROW, COLUMN)) and not store.base
-    return dtype if same and store.value.dtype == dtype else None
+    stored = context.buffers[store.buffer].dtype
+    return store if store.value.dtype == stored and not store.base else None
+
+
+def _uncast(value: Node) -> Node:
+    """What is cast last; the value itself where nothing is."""
+    return value.args[0] if value.op == "cast" else value
 
 
 MATRIX_HEAD = (

@@ -297,6 +297,8 @@ CASES = [
     (square(100, 20, 3, padding=1), 1, (1, 14, 14)),
     (ConvShape(1, 16, 20, (1, 1, 5), padding=(0, 0, 4)), 2, (1, 1, 20)),
     (ConvShape(1, 16, 20, (3, 2, 3), (2, 1, 1), (1, 2, 1), (1, 1, 2)), 2, (5, 6, 7)),
+    # Pixels that miss the same taps are neighbours while they are computed.
+    (ConvShape(1, 33, 17, (3, 3, 3), dilation=(2, 2, 2), padding=(2, 2, 2)), 2, (3, 5, 8)),
 ]
 EVEN = [  # by panels, all of K or in chunks; by strips, where K is a chunk; groups; several images
     (square(20, 40, 1), 2, (1, 9, 7), {}),
@@ -312,6 +314,7 @@ PATCHED = [
     (square(2, 5, 3, groups=4, padding=1), 2, (1, 6, 7)),
     (ConvShape(1, 3, 9, (2, 3, 3), (1, 2, 1), (2, 1, 1), (1, 0, 1)), 2, (6, 7, 8)),
     (square(3, 4, 3, padding=4), 1, (1, 1, 2)),
+    (square(30, 40, 3, dilation=2, padding=2), 2, (1, 9, 10)),  # in another order, as above
 ]
 TILED = [  # a tap's run of k fills tiles: on machines that have those, they multiply it
     (square(32, 40, 3, padding=1), 2, (1, 9, 19)),
@@ -458,8 +461,10 @@ def test_half_empty_panels_of_pairs_are_as_fast_as_vectors_along_pixels():
 
 def test_long_sums_of_few_outputs_go_along_pixels_in_chunks_of_channels():
     four, eight = square(64, 4, 3, padding=1), square(64, 8, 3, padding=1)
-    assert by_planes(four, 40, dots=True) and by_planes(eight, 40, dots=False)
-    assert not by_planes(eight, 40, dots=True)
+    one, groups = square(64, 1, 3, padding=1), square(64, 4, 3, groups=2, padding=1)
+    assert by_planes(one, 40, dots=True) and by_planes(eight, 40, dots=False)
+    assert by_planes(groups, 40, dots=True), "which no tiles have been seen to be better at"
+    assert not by_planes(four, 40, dots=True) and not by_planes(eight, 40, dots=True)
     assert planes_blocking(four, 40, 128).inputs < 64
     assert planes_blocking(square(16, 4, 3, padding=1), 40, 128).inputs == 16
 

@@ -1,6 +1,7 @@
 """Shallow products of bfloat16 by dot products of pairs, of the machine and emulated.
 
-Results go through an epilogue, or are rounded where they are computed.
+Results go through an epilogue, or are rounded where they are computed, with a number of each
+column's own before that or not.
 """
 
 import ml_dtypes
@@ -18,16 +19,19 @@ BFLOAT16 = ml_dtypes.bfloat16
 ROUNDED = """
 struct Round : {name}::Cfg {{
   static constexpr bool ROUNDED = true;
+  static constexpr bool ADDS = {adds};
 }};
 EXPORT void rounded(const Bf16* a, int64_t a_row, int64_t a_col, const Bf16* b, int64_t b_row,
                     int64_t b_col, int64_t m, int64_t n, int64_t k, Bf16* c, int64_t c_row,
-                    int64_t begin, int64_t end, void* scratch) {{
-  const MatmulArgs<Round> p{{a, 0, a_row, a_col, b, 0, b_row, b_col, m, n, k, c, c_row * 2, 2}};
+                    int64_t begin, int64_t end, const Bf16* own, void* scratch) {{
+  const int64_t row = c_row * 2;
+  const MatmulArgs<Round> p{{a, 0, a_row, a_col, b, 0, b_row, b_col, m, n, k, c, row, 2, own}};
   const auto store = [=](int64_t, int64_t m0, int64_t m1, int64_t n0, int64_t n1, const float* tile,
                          int64_t ld) {{
     for (int64_t i = m0; i < m1; ++i) {{
       for (int64_t j = n0; j < n1; ++j) {{
-        const float x = tile[(i - m0) * ld + j - n0];
+        float x = tile[(i - m0) * ld + j - n0];
+        if (Round::ADDS) x += widen(own[j]);
         uint32_t bits;
         __builtin_memcpy(&bits, &x, 4);
         c[i * c_row + j].bits = uint16_t((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
@@ -66,11 +70,18 @@ def variant(shape, a, b):
     return matmul.Variant(blocking, "bfloat16", shape, (a, "kAny" if b == "packed" else b))
 
 
-def product(a, b, a_along, b_along, unit, pieces):
-    """The rounded product, in rows longer than it has columns, whose ends stay as they are."""
+def product(a, b, a_along, b_along, unit, pieces, own=None):
+    """The rounded product, in rows longer than it has columns, whose ends stay as they are.
+
+    `own`: what is added to each column.
+    """
     (m, k), n = a.shape, b.shape[1]
     found = variant((m, n, k), a_along, b_along)
-    text = matmul.HEADER + found.text("shallow") + ROUNDED.format(name="shallow")
+    text = (
+        matmul.HEADER
+        + found.text("shallow")
+        + ROUNDED.format(name="shallow", adds="false" if own is None else "true")
+    )
     library = build(text, LEVEL, UNITS[unit])
     layout = {"packed": "packed", "kAcross": "rows", "kDepth": "columns", "kAny": "strided"}
     (b_stored,), strides = matmul.lay_out(b[None], layout[b_along])
@@ -79,6 +90,7 @@ def product(a, b, a_along, b_along, unit, pieces):
     out = aligned((m, n + 3), np.uint16)
     scratch = aligned((found.blocking.scratch_bytes,), np.uint8)
     sizes = (m, n, k, out, n + 3)
+    added = as_aligned(np.zeros(n, BFLOAT16) if own is None else own)
     for begin, end in matmul.split(found.blocking.work(1, m, n), pieces):
         call(
             library["rounded"],
@@ -89,6 +101,7 @@ def product(a, b, a_along, b_along, unit, pieces):
             *sizes,
             begin,
             end,
+            added,
             scratch,
         )
     assert (out[:, n:] == 77).all()
@@ -105,6 +118,19 @@ def test_rounded_results(unit, shape, a_along, b_along):
     # Half a place of bfloat16, and what sums in float err by.
     limit = 2.0**-8 * np.abs(wide_a @ wide_b) + 2.0**-20 * (np.abs(wide_a) @ np.abs(wide_b))
     assert (np.abs(found.astype(np.float64) - wide_a @ wide_b) <= limit).all()
+
+
+@pytest.mark.parametrize("unit", UNITS)
+@pytest.mark.parametrize(("shape", "a_along", "b_along"), CASES)
+def test_what_is_each_columns_own_is_added_before_rounding(unit, shape, a_along, b_along):
+    m, n, k = shape
+    a, b = matmul.random((m, k), BFLOAT16, 1), matmul.random((k, n), BFLOAT16, 2)
+    own = matmul.random((n,), BFLOAT16, 3)
+    found = product(a, b, a_along, b_along, unit, 3, own)
+    exact = a.astype(np.float64) @ b.astype(np.float64) + own.astype(np.float64)
+    terms = np.abs(a.astype(np.float64)) @ np.abs(b.astype(np.float64)) + np.abs(own)
+    limit = 2.0**-8 * np.abs(exact) + 2.0**-20 * terms.astype(np.float64)
+    assert (np.abs(found.astype(np.float64) - exact) <= limit).all()
 
 
 @pytest.mark.parametrize("a_along", ["kDepth", "kAcross"])

@@ -59,8 +59,10 @@ struct ConvRun {
   bool tiles = false;    // or for its tiles
   bool lying = false;    // pairs are read where the input has them, not in a patch
   bool gathers = false;  // as Cfg::GATHERED, where the machine has tiles
+  mutable PatchTable<Cfg> pointed;
+  mutable PixelOrder<Cfg> order;  // of a block's pixels, where that pays
 
-  ConvRun(const ConvArgs<Cfg>& args, void* scratch, const Epi& e) : p(args), epi(e) {
+  ConvRun(const ConvArgs<Cfg>& args, void* scratch, const Epi& e) : p(args), epi(e), order(args) {
     char* at = static_cast<char*>(scratch);
     tile = reinterpret_cast<T*>(at);
     table = reinterpret_cast<const T**>(at + S::kTile);
@@ -78,6 +80,7 @@ struct ConvRun {
       tiles = bf16_unit() == kBf16Tiles && S::kRun >= kLeastRun;
       lying = dots && kPointwise && p.sc == 1;
       gathers = Cfg::GATHERED && bf16_unit() == kBf16Tiles;
+      if (tiles || gathers) order.leave();
     }
 #endif
   }
@@ -150,14 +153,16 @@ struct ConvRun {
     } else if constexpr (!Cfg::PATCH && kPointwise) {
       pixel_pointers(g, m0, m1, table);
     } else if constexpr (!Cfg::PATCH) {
+      if (order.pays()) order.find(m0, m1);
       input_pointers(g, m0, m1, table);
       zeros = input;
     } else if (lying) {
       pixel_pointers(g, m0, m1, table);
     } else if (S::kPairs && dots) {
-      zeros = patch().pointers(m0, m1, patch_row, reinterpret_cast<const A*>(input), table);
+      zeros = pointed.pointers(patch(), m0, m1, patch_row, reinterpret_cast<const A*>(input), table,
+                               order);
     } else {
-      zeros = patch().pointers(m0, m1, patch_row, input, table);
+      zeros = pointed.pointers(patch(), m0, m1, patch_row, input, table, order);
     }
     for (int64_t nc = n0; nc < n1; nc += Cfg::NC) {
       const int64_t ne = min64(nc + Cfg::NC, n1);
@@ -343,7 +348,7 @@ struct ConvRun {
         }
         const auto point = [&](int64_t i0, int64_t i1, int64_t place) {
           if constexpr (Cfg::PATCH) {
-            patch().pointers(m + i0, m + i1, row, input, table + place);
+            patch().pointers(m + i0, m + i1, row, input, table + place, nullptr);
           } else if constexpr (kPointwise) {
             pixel_pointers(g, m + i0, m + i1, table + place);
           } else {
@@ -437,10 +442,11 @@ struct ConvRun {
                                         p.out_row,
                                         p.out_column * kPanel,
                                         zeros};
-    if (by_strips(S::kTaps * kc)) {
+    if (!order.pays() && by_strips(S::kTaps * kc)) {
       block_by_strips<Op, kHeights>(args, part);
     } else {
       block_by_panels<Op, Cfg::KB, kHeights>(args, RowsInPlace());
+      if (order.pays()) order.restore(tile, S::kLd, pixels, columns);
       part(0, pixels);
     }
   }
@@ -453,11 +459,12 @@ struct ConvRun {
   // table[tap][i]: IC contiguous inputs under pixel m0 + i at a kernel position, or zeros.
   void input_pointers(int64_t g, int64_t m0, int64_t m1, const T** to) const {
     Pixel q = pixel(m0);
+    const int16_t* const place = order.places();
     for (int64_t i = 0; i < m1 - m0; ++i, advance(q)) {
       const int64_t d0 = q.od * Cfg::SD - Cfg::PD, h0 = q.oh * Cfg::SH - Cfg::PH;
       const int64_t w0 = q.ow * Cfg::SW - Cfg::PW;
       const T* base = p.x + q.n * p.sn + d0 * p.sd + h0 * p.sh + w0 * p.sw + g * Cfg::IC;
-      const T** out = to + i;
+      const T** out = to + (place == nullptr ? i : place[i]);
       if (inside(d0, Cfg::KD, Cfg::DD, p.d) && inside(h0, Cfg::KH, Cfg::DH, p.h) &&
           inside(w0, Cfg::KW, Cfg::DW, p.wd)) {
         for (int64_t kd = 0; kd < Cfg::KD; ++kd) {

@@ -2,7 +2,7 @@
 #ifndef AOT_TMPL_CONV_PATCH_H_
 #define AOT_TMPL_CONV_PATCH_H_
 
-#include "aot/tmpl/conv_call.h"
+#include "aot/tmpl/conv_order.h"
 
 namespace aot::tmpl {
 
@@ -71,13 +71,16 @@ struct ConvPatch {
   }
 
   // table[tap][i]: into the patch, whose first row belongs to output row `first`. Lines outside the
-  // data are all the same one, which is returned; null where there are none.
+  // data are all the same one, which is returned; null where there are none. With `place` pixel i
+  // is at place[i], and columns outside the data are the same line's.
   template <class E>
-  const T* pointers(int64_t m0, int64_t m1, int64_t first, const E* patch, const T** to) const {
+  const T* pointers(int64_t m0, int64_t m1, int64_t first, const E* patch, const T** to,
+                    const int16_t* place) const {
     const int64_t width = this->width(), h0 = first % p.oh * Cfg::SH - Cfg::PH;
     const int64_t d0 = first / p.oh % p.od * Cfg::SD - Cfg::PD;
     const int64_t count = m1 - m0;
-    const T* zeros = nullptr;
+    // A patch begins with padding where there is any on the left.
+    const T* zeros = place == nullptr ? nullptr : reinterpret_cast<const T*>(patch);
     int64_t row = m0 / p.ow - first, ow = m0 % p.ow;
     for (int64_t i = 0, run; i < count; i += run, ow = 0, ++row) {
       run = min64(count - i, p.ow - ow);
@@ -91,6 +94,15 @@ struct ConvPatch {
           if (!in && zeros == nullptr) zeros = reinterpret_cast<const T*>(line);
           for (int64_t kw = 0; kw < (S::kRuns ? 1 : Cfg::KW); ++kw, out += S::kTableRows) {
             const E* const at = line + (ow * Cfg::SW + kw * Cfg::DW) * S::kIc;
+            if (place != nullptr) {
+              const int64_t w0 = ow * Cfg::SW + kw * Cfg::DW - Cfg::PW;
+              for (int64_t q = 0; q < run; ++q) {
+                const bool here = in && uint64_t(w0 + q * Cfg::SW) < uint64_t(p.wd);
+                out[place[i + q] - i] =
+                    here ? reinterpret_cast<const T*>(at + q * Cfg::SW * S::kIc) : zeros;
+              }
+              continue;
+            }
             for (int64_t q = 0; q < run; ++q) {
               out[q] = in ? reinterpret_cast<const T*>(at + q * Cfg::SW * S::kIc) : zeros;
             }
@@ -100,6 +112,54 @@ struct ConvPatch {
     }
     return zeros;
   }
+};
+
+// Remembers which pointers a table has. They are the same for each group, and for all images and
+// planes whose lines outside the data are the same ones: of few channels, writing them takes as
+// long as a sixth of the products.
+template <class Cfg>
+class PatchTable {
+ public:
+  using T = typename ConvShape<Cfg>::T;
+
+  // As ConvPatch::pointers; `patch`, `to` and `order` are always the same.
+  template <class E>
+  AOT_INLINE const T* pointers(const ConvPatch<Cfg>& from, int64_t m0, int64_t m1, int64_t first,
+                               const E* patch, const T** to, PixelOrder<Cfg>& order) {
+    const ConvArgs<Cfg>& p = from.p;
+    const int64_t h0 = first % p.oh * Cfg::SH - Cfg::PH, start = m0 - first * p.ow;
+    const int64_t d0 = first / p.oh % p.od * Cfg::SD - Cfg::PD;
+    const int64_t lines = ((m1 - 1) / p.ow - first) * Cfg::SH + (Cfg::KH - 1) * Cfg::DH + 1;
+    const int64_t planes = (Cfg::KD - 1) * Cfg::DD + 1;
+    const Key key{start, m1 - m0, outside(h0, lines, p.h), outside(d0, planes, p.d)};
+    if (!(key == known_)) {
+      known_ = key;
+      if (order.pays()) order.find(m0, m1);
+      zeros_ = from.pointers(m0, m1, first, patch, to, order.places());
+    }
+    return zeros_;
+  }
+
+ private:
+  // How many of `count` places from `begin` on are before the data and behind it.
+  struct Outside {
+    int64_t before, behind;
+    AOT_INLINE bool operator==(const Outside& o) const {
+      return before == o.before && behind == o.behind;
+    }
+  };
+  static AOT_INLINE Outside outside(int64_t begin, int64_t count, int64_t size) {
+    return {max64(0, -begin), max64(0, begin + count - size)};
+  }
+  struct Key {
+    int64_t start, count;
+    Outside lines, planes;
+    AOT_INLINE bool operator==(const Key& o) const {
+      return start == o.start && count == o.count && lines == o.lines && planes == o.planes;
+    }
+  };
+  Key known_{-1, 0, {0, 0}, {0, 0}};
+  const T* zeros_ = nullptr;
 };
 
 }  // namespace detail

@@ -94,7 +94,7 @@ template <class T, class E>
 struct RowsOfB {
   using Op = MultiplyAdd<T>;  // how elements are multiplied
   using Result = T;           // what sums are stored as
-  static constexpr bool kPacked = false, kMany = false;
+  static constexpr bool kPacked = false, kMany = false, kAdds = false;
   static constexpr int kFetched = 3;  // where to, as __builtin_prefetch counts levels
   const E* b;
   int64_t row;
@@ -127,6 +127,7 @@ struct PanelsOfB {
   using Op = MultiplyAdd<T>;
   using Result = T;
   static constexpr bool kPacked = true, kMany = false;
+  static constexpr bool kAdds = false;  // whether a column's own number is added to sums
   static constexpr int kFetched = 3;
   const E* b;
   int64_t panel;
@@ -233,9 +234,14 @@ AOT_INLINE void direct_piece(const DirectArgs<T, Source>& d, int64_t piece) {
       AOT_UNROLL_4 for (; k < stop; ++k) one(acc[0]);
     }
     for (; k < stop; ++k) one(acc[0]);
+    [[maybe_unused]] V own[NV];
+    if constexpr (Source::kAdds) d.b.addends(own, d.last);
     AOT_UNROLL for (int i = 0; i < MR; ++i) {
       AOT_UNROLL for (int t = 1; t < kTurns; ++t) {
         AOT_UNROLL for (int j = 0; j < NV; ++j) acc[0][i][j] += acc[t][i][j];
+      }
+      if constexpr (Source::kAdds) {
+        AOT_UNROLL for (int j = 0; j < NV; ++j) acc[0][i][j] += own[j];
       }
       if constexpr (!std::is_same_v<typename Source::Result, T>) {
         Source::template store<NV>(corner + i * ldc, acc[0][i], d.last);

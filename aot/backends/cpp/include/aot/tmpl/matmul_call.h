@@ -29,6 +29,8 @@ struct MatmulConfig {
   static constexpr bool PLAIN = false;
   // The same of results that are rounded to bfloat16.
   static constexpr bool ROUNDED = false;
+  // With ROUNDED: the epilogue also adds, before it rounds, MatmulArgs::addend of a column.
+  static constexpr bool ADDS = false;
   static constexpr Along A_ALONG = Along::kAny;
   static constexpr Along B_ALONG = Along::kAny;  // with STRIDED_B
   static constexpr int64_t PACKED = 0;   // NC * K: with STRIDED_B, columns packed for all rows
@@ -50,6 +52,7 @@ struct MatmulArgs {
   // Where the epilogue stores first: bytes between rows and columns; null: not known.
   void* out = nullptr;
   int64_t out_row = 0, out_column = 0;
+  const Bf16* addend = nullptr;  // with ADDS, of all columns
 };
 
 // The epilogue that only stores: C[b][m][n] with contiguous n.

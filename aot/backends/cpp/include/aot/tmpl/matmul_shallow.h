@@ -68,6 +68,20 @@ struct RoundedPairPanels : PairPanels {
 #endif
 };
 
+// The same of sums to each of which its column's own number is added.
+struct AddingPairPanels : RoundedPairPanels {
+  static constexpr bool kAdds = true;
+  const Bf16* addend;  // of the first panel's first column
+
+  // Of NV vectors of columns, of the last one `last` elements.
+  template <int NV>
+  AOT_INLINE void addends(V (&to)[NV], int64_t last) const {
+    const Bf16* const from = addend + first * kL;
+    AOT_UNROLL for (int j = 0; j + 1 < NV; ++j) to[j] = load_widened<float>(from + j * kL);
+    to[NV - 1] = FirstLanes<float>(last).load(from + (NV - 1) * kL);
+  }
+};
+
 // dst[k * ld + i]: elements 2 k and 2 k + 1 of row i of `rows` that are neighbours, k's `col`
 // apart, the last one completed by a zero. Up to a whole vector is written behind the last row.
 inline void pair_rows(const Bf16* src, int64_t col, int64_t rows, int64_t kc, float* dst,
@@ -125,7 +139,8 @@ struct ShallowRun {
     return found;
   }
 
-  using Source = std::conditional_t<Cfg::ROUNDED, RoundedPairPanels, PairPanels>;
+  using Rounded = std::conditional_t<Cfg::ADDS, AddingPairPanels, RoundedPairPanels>;
+  using Source = std::conditional_t<Cfg::ROUNDED, Rounded, PairPanels>;
   using Args = DirectArgs<float, Source>;
   using Result = typename Source::Result;
 
@@ -164,6 +179,7 @@ struct ShallowRun {
         for (int64_t n = unit; n < last; n += kColumns) {
           args.b.b = from + (n - n0) * kPairs;
           args.b.panel = kPairs * kPanel;
+          if constexpr (Source::kAdds) args.b.addend = p.addend + n;
           block(b, m, end, n, min64(last, n + kColumns), args);
         }
       }
