@@ -316,6 +316,21 @@ def test_phases_that_lie_side_by_side_are_neighbours_of_a_tile(last: bool) -> No
     check(captured, module, (x,))
 
 
+@pytest.mark.parametrize("last", [True, False])
+@pytest.mark.parametrize(("kernel", "stride", "kernels"), [(4, 2, 1), (3, 2, 1), (6, 3, 2)])
+def test_few_phases_are_stored_where_they_are_within_the_result(
+    kernel: int, stride: int, kernels: int, last: bool
+) -> None:
+    """Padding leaves places out of what phases compute; nine of them are put side by side later."""
+    conv = nn.ConvTranspose2d(16, 24, kernel, stride, padding=1).to(HALF)
+    module = Model(conv.to(memory_format=torch.channels_last) if last else conv)
+    x = tensor(2, 16, 7, 9, dtype=HALF, last=last)
+    if last:
+        launches = emitted(module, x).launches
+        assert len([k for k in launches if k.over is not None]) == kernels
+    check(capture_module(module, (x,)), module, (x,))
+
+
 def test_a_group_is_a_number_of_the_grid() -> None:
     source = emitted(model(32, 64, 3, HALF, groups=2), tensor(1, 32, 9, 9, dtype=HALF, last=True))
     assert "group=tl.program_id(1)," in source.functions[-1].text
@@ -533,7 +548,9 @@ def test_not_a_number_survives_rounding() -> None:
 def test_channels_that_fill_no_vectors_get_zeros_behind_them() -> None:
     """Where each is used often: the copy that puts channels last has room for them."""
     large = emitted(model(75, 128, 3, padding=1), tensor(1, 75, 64, 64))
-    assert "80 channels" in [d.verdict for d in large.graph.decisions]
+    assert "76 channels" in [d.verdict for d in large.graph.decisions]
+    halves = emitted(model(75, 128, 3, HALF, padding=1), tensor(1, 75, 64, 64, dtype=HALF))
+    assert "80 channels" in [d.verdict for d in halves.graph.decisions]
     assert len(large.launches) == 2
     small = emitted(model(75, 128, 3, padding=1), tensor(1, 75, 8, 8))
     assert not [d for d in small.graph.decisions if d.stage == "split"]
