@@ -8,7 +8,6 @@ both when, for every load, that coordinate is exactly the consumer's loop variab
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import cast
 
 from aot.ir.loops import LoopGraph
 from aot.ir.nests import Axis
@@ -181,7 +180,7 @@ def _told(expr: Expr, wanted: Expr, symbol: Symbol, left: _Left) -> Expr | None:
         inside, size = expr.args
         remainder = left.get((symbol, inside - symbol, size))
         told = None if remainder is None else wanted * size + remainder - (inside - symbol)
-        return cast(Expr | None, told)
+        return told
     return None if (expr - symbol).has(symbol) else wanted - (expr - symbol)
 
 

@@ -372,7 +372,7 @@ def _copied(
 
 def _ends_together(matrix: Copied) -> bool:
     """Whether the products of a batch begin at one place of the depth, and so end at its end."""
-    return matrix.origin[0 if matrix.flipped else 1] == 0
+    return is_int(matrix.origin[0 if matrix.flipped else 1], 0)
 
 
 def _is_whole(sides: tuple[_Side, _Side], depth: int) -> bool:
