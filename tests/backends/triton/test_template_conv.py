@@ -316,21 +316,6 @@ def test_phases_that_lie_side_by_side_are_neighbours_of_a_tile(last: bool) -> No
     check(captured, module, (x,))
 
 
-@pytest.mark.parametrize("last", [True, False])
-@pytest.mark.parametrize(("kernel", "stride", "kernels"), [(4, 2, 1), (3, 2, 1), (6, 3, 2)])
-def test_few_phases_are_stored_where_they_are_within_the_result(
-    kernel: int, stride: int, kernels: int, last: bool
-) -> None:
-    """Padding leaves places out of what phases compute; nine of them are put side by side later."""
-    conv = nn.ConvTranspose2d(16, 24, kernel, stride, padding=1).to(HALF)
-    module = Model(conv.to(memory_format=torch.channels_last) if last else conv)
-    x = tensor(2, 16, 7, 9, dtype=HALF, last=last)
-    if last:
-        launches = emitted(module, x).launches
-        assert len([k for k in launches if k.over is not None]) == kernels
-    check(capture_module(module, (x,)), module, (x,))
-
-
 def test_a_group_is_a_number_of_the_grid() -> None:
     source = emitted(model(32, 64, 3, HALF, groups=2), tensor(1, 32, 9, 9, dtype=HALF, last=True))
     assert "group=tl.program_id(1)," in source.functions[-1].text
