@@ -167,6 +167,9 @@ def write(
     spread = np.broadcast_to(value, shape)
     dtype = DTYPES[array.dtype.name]
     stored = in_memory(spread, dtype) if dtype.is_float else spread.astype(array.dtype)
+    if store.clipped:
+        _write_inside(array, store, space, stored)
+        return
     if store.mode == "set" and not store.binds:
         view = space.strided(array, store.index, store.buffer)
         if view is not None:
@@ -178,3 +181,13 @@ def write(
         _JOIN[store.mode].at(array, whole, stored)
     else:
         array[whole] = stored
+
+
+def _write_inside(array: Array, store: Store, space: Space, stored: Array) -> None:
+    """Stores what lies inside of the array."""
+    places = [np.asarray(space.value(e, {}), np.int64) for e in store.index]
+    places = [np.broadcast_to(place, space.shape) for place in places]
+    inside = np.ones(space.shape, bool)
+    for place, size in zip(places, array.shape, strict=True):
+        inside &= (place >= 0) & (place < size)
+    array[tuple(place[inside] for place in places)] = stored[inside]

@@ -50,7 +50,8 @@ class Store:
     (a conflict): it gets the value of the "last" one in the row-major order of the nest's axes, or
     joins all of them by an operation (JOINING) in any order.
     `binds`: indirect symbols of `index`, with their nodes. `base`: the buffer is this one with the
-    stored elements replaced or joined; without one, a nest writes all elements.
+    stored elements replaced or joined; without one, a nest writes all elements. `clipped`: points
+    whose index lies outside of the buffer store nothing.
     """
 
     buffer: str
@@ -59,6 +60,7 @@ class Store:
     mode: str = "set"
     binds: tuple[tuple[Symbol, Node], ...] = ()
     base: str = ""
+    clipped: bool = False
 
     @property
     def conflicts(self) -> bool:

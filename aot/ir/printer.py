@@ -315,6 +315,7 @@ def _body(nest: LoopNest) -> list[str]:
         sign = _SIGNS.get(store.mode, f"{store.mode}=")
         place = printer.index(store.index, store.binds)
         base = f" over {store.base}" if store.base else ""
+        base += " clipped" if store.clipped else ""
         lines.append(f"{store.buffer}{place} {sign} {printer.text(store.value)}{base}")
     return lines
 

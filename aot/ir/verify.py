@@ -223,7 +223,7 @@ class _Check:
             binds = tuple(s for s, _ in store.binds)
             if not all(stays_inside(value) for _, value in store.binds):
                 self.fail(f"an index of {buffer.name} is data that nothing has checked")
-            self.index(store.index, buffer, ranges, binds, checked=not binds)
+            self.index(store.index, buffer, ranges, binds, checked=not binds and not store.clipped)
 
     def _below_reductions(self, nest: LoopNest) -> set[int]:
         arguments = [n.args[0] for n in postorder(nest.roots) if n.op == "reduce"]

@@ -173,7 +173,8 @@ def can_fuse(state: FusionState, first: int, second: int) -> Verdict:
     if b.template is not None:
         return _prologue(state, first, second)
     if a.template is not None:
-        joined = attach_epilogue(state.graph, a, b, parts=_near_parts(state, a.template))
+        near, clips = _near_parts(state, a.template), not state.machine.local_buffers
+        joined = attach_epilogue(state.graph, a, b, parts=near, clips=clips)
         if isinstance(joined, str):
             return _no(joined)
         return _yes("pointwise over the template's output: an epilogue", joined)

@@ -23,6 +23,8 @@ from aot.symbolic import (
     coefficient_of,
     exact_quotient,
     product,
+    substitute,
+    var,
 )
 
 MAX_REFINEMENTS = 6
@@ -108,6 +110,78 @@ def invert(
             first = digits[0][0] == symbol
             solved[symbol] = quotient if first else Modulo(quotient, extents[symbol])
     return solved if len(solved) == len(axes) else None
+
+
+def invert_turned(
+    axes: tuple[Axis, ...], index: tuple[Expr, ...], element: tuple[Expr, ...]
+) -> dict[Symbol, Expr] | None:
+    """As `invert`, of an index with remainders and quotients of shifted loop variables.
+
+    (i + s) % t tells i if i counts to t, else together with (i + s) // t; and what depends on known
+    variables alone may be added to one. A variable may be told to be outside of its loop: then no
+    point of the loops has the element.
+    """
+    extents = {a.symbol: a.extent for a in axes}
+    solved: dict[Symbol, Expr] = {}
+    left: dict[tuple[Symbol, Expr, Expr], Expr] = {}
+    rest: list[tuple[Expr, Expr]] = []
+    for expr, wanted in zip(index, element, strict=True):
+        found = None if expr.has(FloorDiv) else _digits_told(expr, wanted, extents)
+        if found is None:
+            rest.append((expr, wanted))
+            continue
+        solved.update(found[0])
+        left.update(found[1])
+    for expr, wanted in rest:
+        unknown = [s for s in expr.free_symbols if s in extents and s not in solved]
+        if len(unknown) != 1:
+            return None
+        told = _told(expr, wanted, unknown[0], left)
+        if told is None:
+            return None
+        solved[unknown[0]] = substitute(told, solved)
+    return solved if len(solved) == len(axes) else None
+
+
+_Left = dict[tuple[Symbol, Expr, Expr], Expr]
+"""(variable, shift, divisor) -> what is left of the shifted variable."""
+
+
+def _digits_told(
+    expr: Expr, wanted: Expr, extents: dict[Symbol, Expr]
+) -> tuple[dict[Symbol, Expr], _Left] | None:
+    """The variables, and the remainders, that are digits of a number; None of other expressions."""
+    turned: dict[Symbol, tuple[Symbol, Expr, Expr]] = {}
+    for number, remainder in enumerate(sorted(expr.atoms(Modulo), key=str)):
+        inside, size = remainder.args
+        symbols = [s for s in inside.free_symbols if s in extents]
+        if len(symbols) != 1 or not (inside - symbols[0]).is_Integer:
+            return None
+        name = var(f"turned{number}")
+        turned[name] = (symbols[0], inside - symbols[0], size)
+        expr = expr.xreplace({remainder: name})
+    known = {**extents, **{name: size for name, (_, _, size) in turned.items()}}
+    inner = tuple(Axis(s, known[s]) for s in expr.free_symbols if s in known)
+    found = invert(inner, (expr,), (wanted,))
+    if found is None:
+        return None
+    left: _Left = {}
+    for name, (symbol, shift, size) in turned.items():
+        if extents[symbol] == size:
+            found[symbol] = Modulo(found.pop(name) - shift, size)
+        else:
+            left[symbol, shift, size] = found.pop(name)
+    return found, left
+
+
+def _told(expr: Expr, wanted: Expr, symbol: Symbol, left: _Left) -> Expr | None:
+    """The variable at which an expression is `wanted`; None where it does not tell."""
+    if isinstance(expr, FloorDiv):
+        inside, size = expr.args
+        remainder = left.get((symbol, inside - symbol, size))
+        told = None if remainder is None else wanted * size + remainder - (inside - symbol)
+        return told
+    return None if (expr - symbol).has(symbol) else wanted - (expr - symbol)
 
 
 def mixed_radix(expr: Expr, extents: dict[Symbol, Expr]) -> tuple[tuple[Symbol, Expr], ...] | None:

@@ -9,7 +9,14 @@ import pytest
 
 from aot.ir.nests import Axis
 from aot.lowering.builder import GraphBuilder, Tensor
-from aot.schedule.matching import Matched, dependences, invert, match, mixed_radix
+from aot.schedule.matching import (
+    Matched,
+    dependences,
+    invert,
+    invert_turned,
+    match,
+    mixed_radix,
+)
 from aot.symbolic import Expr, FloorDiv, Modulo, as_expr, evaluate, var
 from tests.schedule.graphs import binary_op, pointwise, reduce_op, transpose, unary_op
 from tests.schedule.steps import check_ops, groups, laid, text
@@ -47,6 +54,31 @@ def test_an_index_is_solved_for_the_loops(index: tuple[Expr, ...]) -> None:
 @pytest.mark.parametrize("index", [(I,), (I + J,), (FloorDiv(I, as_expr(2)), J)])
 def test_an_index_that_points_share_is_not(index: tuple[Expr, ...]) -> None:
     assert invert(AXES, index, tuple(as_expr(0) for _ in index)) is None
+
+
+@pytest.mark.parametrize(
+    "index",
+    [
+        (I + FloorDiv(J + 1, as_expr(4)), Modulo(J + 1, as_expr(4))),
+        (3 * Modulo(J + 3, as_expr(4)) + I,),
+        (FloorDiv(J + 1, as_expr(2)), 2 * I + Modulo(J + 1, as_expr(2))),
+        (I + 2, J),
+    ],
+)
+def test_an_index_of_turned_digits_is_solved(index: tuple[Expr, ...]) -> None:
+    for i in range(3):
+        for j in range(4):
+            element = tuple(as_expr(int(evaluate(e, {I: i, J: j}))) for e in index)
+            solved = invert_turned(AXES, index, element)
+            assert solved is not None
+            assert (int(solved[I]), int(solved[J])) == (i, j)
+
+
+def test_an_element_that_no_point_has_is_outside_of_a_loop() -> None:
+    index = (I + FloorDiv(J + 1, as_expr(4)), Modulo(J + 1, as_expr(4)))
+    solved = invert_turned(AXES, index, (as_expr(0), as_expr(0)))
+    assert solved == {I: -1, J: 3}
+    assert invert_turned(AXES, (I + J, J * 2), (as_expr(0), as_expr(0))) is None
 
 
 def _matched(body, **inputs: tuple[int, ...]) -> tuple[Matched, str]:

@@ -86,14 +86,19 @@ causal), of which blocks of 64 keys took 1.05 to 1.09; 192 columns 0.95 (1008, c
 (512, causal; in pairs 0.74); 64 columns 0.99 (2048, causal), 0.85 (6120).
 """
 
+_HIGH, _HIGH_DEPTHS = AttentionTile(3 * _GROUP_ROWS, 64, 4, 2, groups=3), (65, 96)
+"""Of sizes of heads without a causal mask, where multiprocessors then have no more rows one after
+the other: of 80 columns (4888 keys, 8 heads) 162 us, two groups in pairs 217, `_HALF` 251; of 96
+(2392 keys, 32 heads), in 4 turns where two groups take 5, 194 and 163."""
+
 _SOONER = {160: 0.6, 192: 0.33, 256: 0.6}
 """Of these keys, by the greatest size of a head, where programs take two tiles one after the other:
 a beginning less."""
 
-_EVEN_PAIRS = (161, 192)
+_EVEN_PAIRS = ((97, 128), (161, 192))
 """Sizes of heads of which programs take two tiles without a causal mask, too, where these are as
 many: 0.91 of a tile each (192 columns, 3191 keys, 32 heads), 0.89 of the small tile (400 keys, 256
-heads)."""
+heads), 0.95 of a tile each (128 columns, 1024 keys, 256 heads)."""
 
 _EVEN_PAIR_WAVES = 0.75
 """Of the multiprocessors' time that such pairs must fill."""
@@ -101,7 +106,7 @@ _EVEN_PAIR_WAVES = 0.75
 _FULL_WAVES = 0.9
 """Of the multiprocessors' time that programs must fill for that, all of them equally long."""
 
-_BUSY_WAVES = 0.8
+_BUSY_WAVES = 0.75
 """The same of single tiles; causal ones, longest first, fill it from one and a half waves on. Where
 all begin at once, and would be as few otherwise, the longest one decides, and takes less by groups:
 0.61 (72 columns, 8192 keys, causal, 2 heads)."""
@@ -133,6 +138,12 @@ Measured on an H200. Of 128 columns 128 by 64, alone on a multiprocessor, took 0
 columns 64 by 64 took 0.79 to 0.87 of 64 by 32. Of 80 and 96 columns four warps for 128 rows took
 0.79 and 0.83 of eight; of 192 columns 128 rows took 0.73 to 0.84 of 64, alone on a multiprocessor.
 """
+
+_MOST_MASKED, _NUMBER_BYTES = 128, 2
+_MASKED = AttentionTile(128, 64, 8, 3)
+"""The same under a mask of numbers: with 64 rows a program waits for its blocks longer
+than it multiplies. 8 heads of 40, 4064 keys and a bias took 116 us on an H200, by 64 x 64 188; of
+128, 2561 keys 82, 99. Under one of flags 64 x 64 took 678 us, 719 (128 heads of 128, 1808 keys)."""
 
 _HALF_IN_STEP = {
     64: AttentionTile(128, 64, 8, 3),
@@ -192,13 +203,16 @@ def attention_tile(size: AttentionSize, gpu: Gpu) -> AttentionTile:
         found = {key: bool(n) if key == "packed" else n for key, n in measured.items()}
         return AttentionTile(**found)  # type: ignore[arg-type]
     if in_groups(size, gpu):
-        return _of_groups(size)[1]
+        return _of_groups(size, gpu)[1]
     tile = next(t for depth, t in _table(size.dtype, gpu).items() if size.depth <= depth)
     if size.queries <= PACKED_QUERIES:
         block = max(32, 64 * 128 // power_above(size.depth))
         if size.dtype.itemsize > 2:
             block = min(block, _SINGLE_KEYS)
         return _fitted(AttentionTile(16, block, 4, tile.stages, packed=True), size)
+    halves = size.dtype.itemsize == 2 and gpu.async_dots
+    if halves and size.masked >= _NUMBER_BYTES and size.depth <= _MOST_MASKED:
+        tile = _MASKED
     if _is_low(size, tile, gpu):
         tile = next(t for depth, t in _SPLIT_LOW.items() if size.depth <= depth)
     tile = _in_fewer_turns(tile, size, gpu)
@@ -253,7 +267,7 @@ def in_groups(size: AttentionSize, gpu: Gpu) -> bool:
     """Whether groups of warps share the work of a tile."""
     if not size.copied or size.dtype.itemsize != 2 or size.depth < LEAST_GROUP_DEPTH:
         return False
-    least, tile = _of_groups(size)
+    least, tile = _of_groups(size, gpu)
     seen = min(size.keys, size.queries) // 2 if size.causal else size.keys
     if in_pairs(size, tile, gpu):
         return seen >= _of_depth(_SOONER, size) * least
@@ -270,8 +284,13 @@ def _filled(programs: int, gpu: Gpu) -> float:
     return programs / (-(-programs // gpu.multiprocessors) * gpu.multiprocessors)
 
 
-def _of_groups(size: AttentionSize) -> tuple[int, AttentionTile]:
-    return _of_depth(_BY_GROUPS, size)
+def _of_groups(size: AttentionSize, gpu: Gpu) -> tuple[int, AttentionTile]:
+    least, tile = _of_depth(_BY_GROUPS, size)
+    if size.causal or not _HIGH_DEPTHS[0] <= size.depth <= _HIGH_DEPTHS[1]:
+        return least, tile
+    # Both take as long a row: so many rows a multiprocessor computes, one tile after the other.
+    rows = [-(-_programs(t.rows, size) // gpu.multiprocessors) * t.rows for t in (tile, _HIGH)]
+    return least, _HIGH if rows[1] <= rows[0] else tile
 
 
 _Of = TypeVar("_Of")
@@ -338,8 +357,7 @@ def in_pairs(size: AttentionSize, tile: AttentionTile, gpu: Gpu) -> bool:
     if tiles == 1:
         return False
     if not size.causal:
-        least, most = _EVEN_PAIRS
-        even = bool(tile.groups) and least <= size.depth <= most
+        even = bool(tile.groups) and any(a <= size.depth <= b for a, b in _EVEN_PAIRS)
         return even and _filled(programs, gpu) >= _EVEN_PAIR_WAVES
     if tile.groups:
         return _filled(programs, gpu) >= _FULL_WAVES

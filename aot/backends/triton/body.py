@@ -395,6 +395,7 @@ class Body(Scoped[Value]):
         if store.conflicts:  # each point counts, even where neither place nor value varies
             whole = frozenset(self._dims)
         masks = self.masks(whole) + self._filled(n for _, n in store.binds)
+        masks += self._inside(store) if store.clipped else []
         mask = " & ".join(masks)
         if masks and len(whole) > 1:
             mask = f"tl.broadcast_to({mask}, {self.shape(whole)})"
@@ -419,6 +420,17 @@ class Body(Scoped[Value]):
             raise InternalError(f"{store.buffer}: GPUs have no atomic {store.mode} of {dtype}")
         function = f"tl.atomic_{_ATOMIC[store.mode]}"
         self.writer.line(f"{function}({address}, {stored}{masked}, sem='relaxed')")
+
+    def _inside(self, store: Store) -> list[str]:
+        """Conditions that a store's place lies inside of its buffer."""
+        ranges, found = self.context.ranges, list[str]()
+        for place, size in zip(store.index, self.context.buffers[store.buffer].shape, strict=True):
+            text, _ = self.index(place, {})
+            if not ranges.nonnegative(place):
+                found.append(f"(({text}) >= 0)")
+            if not ranges.nonnegative(size - 1 - place):
+                found.append(f"(({text}) < {index_text(size, self.context.names)})")
+        return found
 
     def _multiply(
         self, buffer: str, offset: str, value: str, mask: str, dims: frozenset[str]

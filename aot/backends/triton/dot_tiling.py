@@ -96,15 +96,16 @@ _SPLIT = (
     DotTile(64, 64, 32, 4, 3, resident=2),
     DotTile(128, 32, 32, 4, 3, resident=2),
     DotTile(64, 32, 64, 4, 3, resident=2),
-    DotTile(32, 64, 32, 4, 3, resident=2),
+    DotTile(32, 64, 32, 2, 3, resident=4),
     DotTile(16, 64, 64, 4, 3, resident=2),
     DotTile(16, 32, 64, 4, 3, resident=2),
 )
-"""Of float32 as products of halves of its digits."""
+"""Of float32 as products of halves of its digits. 68 x 16064 by 16064 x 6270 took 713 us on an H200
+by 16 x 64, by 32 x 64 with two warps 378, with four more than 440."""
 
 _SPLIT_SINGLE = (
-    DotTile(64, 32, 32, 2, 3, resident=2),
-    DotTile(32, 64, 32, 2, 3, resident=2),
+    DotTile(64, 32, 32, 2, 3, resident=4),
+    DotTile(32, 64, 32, 2, 3, resident=4),
     DotTile(32, 128, 32, 4, 3, resident=2),
 )
 """The same where blocks of a turned second operand are read element by element: asynchronous
@@ -150,6 +151,8 @@ _MOST_LOADED = 160
 ahead of its use: 39 of 1355 x 1024 (turned) by 1024 x 105 took 100 us on an H200 by 64 x 128 (160),
 124 by 64 x 64, 152 by 128 x 256 (224) and 175 by 128 x 128 (256)."""
 
+_LOW_WARPS, _LOW_ROWS = 2, 128  # Of float32 that is multiplied in registers; of its products.
+
 _NARROW = 64
 """Columns up to which a product reads more from shared memory than it gives in the time."""
 
@@ -159,9 +162,7 @@ _WARPS = 4
 _ALIGNED = 16
 """Bytes that rows start at multiples of."""
 
-_LONG_FLAT, _LEAST_FLAT = 8192, 2048
-"""Depths of few rows that are cut, and of their parts."""
-
+_LONG_FLAT, _LEAST_FLAT = 8192, 2048  # Depths of few rows that are cut, and of their parts.
 _WIDE = DotTile(64, 256, 64, 4, 5)
 
 _SHARED = (
@@ -177,9 +178,9 @@ _SHARED = (
 """Of halves, where tensor cores work beside other programs. Of two on a multiprocessor, one
 computes its epilogue while the other multiplies."""
 
-GROUP_DEPTH, HALF_STEP = 64, 32
-"""Of a step by groups of warps; and of batches whose depth is a multiple of this alone: 8 products
-of 515 x 2336 by 2336 x 2048 took 68 us on an H200, 80 to 85 as Triton multiplies planes."""
+GROUP_DEPTH, _LEAST_BATCH_DEPTH = 64, 256
+"""Of a step by groups of warps; of a batch, below which results take most of the time: 16 of 2408 x
+152 by 152 x 1592 bfloat16 took 114 us on an H200, 82 by programs of 128 x 128."""
 
 GROUP_REGISTERS = {2: 240, 3: 160}
 """Of a thread that multiplies, by the groups that do: a warp that copies needs 24."""
@@ -207,9 +208,6 @@ MOST_TEAM, MOST_SHARES = 8, 4
 
 SHARED_OUT = tuple(replace(tile, shared=MOST_SHARES) for tile in GROUPED)
 """The same where the last blocks may be shared, so that how many there are matters less."""
-
-_HALF_STEPS = tuple(replace(t, depth=HALF_STEP, stages=2 * t.stages) for t in GROUPED)
-"""The same in half steps, as many bytes of which are in flight."""
 
 _FLAT = (
     DotTile(FEW_ROWS, 64, 128, 4, 4),
@@ -256,6 +254,13 @@ class _Times:
     start: float = 0.0
     stored: float = 0.0
 
+
+_LOW_TIMES = {
+    single: _Times(0.02, 0.0, 0.45e6, 0.0, 0.05, 1.8e-4, lines=lines, arrival=0.8)
+    for single, lines in ((False, 390), (True, 245))
+}
+"""Of float32 by programs of two warps, with both operands in registers: nothing is turned in shared
+memory. True: read element by element (205 of 24 x 2712 by 2712 x 95: 134 us by 32 x 64)."""
 
 _TIMES = {
     2: _Times(0.016, 0.0, 2.56e6, 0.0, 0.67, 6.6e-5, lines=590, outside=1 / 590, arrival=1.2),
@@ -355,8 +360,6 @@ def shares_blocks(size: Size, gpu: Gpu) -> bool:
     """Whether sharing out blocks by steps of the depth is worth its launch, which clears marks."""
     if size.dtype.itemsize != 2 or size.rows <= FEW_ROWS or not gpu.async_dots:
         return False
-    if size.batch > 1 and size.depth % GROUP_DEPTH:
-        return False  # Groups of warps have matrices that are planes of their own not.
     parts = depth_parts(size, gpu)
     shared = _in_parts(replace(size, marked=True), 1, gpu) + _LAUNCH
     return shared < _WORTH_SHARING * _in_parts(size, parts, gpu)
@@ -417,9 +420,7 @@ def _tiles(size: Size, gpu: Gpu) -> tuple[DotTile, ...]:
     if size.dtype.itemsize == 2:
         if not gpu.async_dots:
             return _HALF
-        if size.copied and size.grouped and group_step(size.batch, size.depth) == HALF_STEP:
-            return (*_SHARED, *_HALF_STEPS)
-        if size.copied and size.grouped:
+        if size.copied and size.grouped and (size.batch == 1 or size.depth >= _LEAST_BATCH_DEPTH):
             shared = SHARED_OUT if size.marked else ()
             few = tuple(t for t in shared if _team(t, size)[0] <= MOST_TEAM)
             return (*_SHARED, *GROUPED, *few)
@@ -432,14 +433,11 @@ def _tiles(size: Size, gpu: Gpu) -> tuple[DotTile, ...]:
         groups = size.copied and size.grouped and gpu.copies_blocks and gpu.async_dots
         groups = groups and size.depth >= _LEAST_DOUBLE_DEPTH
         return (*_DOUBLE, *_DOUBLE_GROUPED) if groups else _DOUBLE
-    if size.single[1] and gpu.splits_floats and gpu.async_dots:
+    if size.single[1] and not size.copied and gpu.splits_floats and gpu.async_dots:
         return _SPLIT_SINGLE if size.turned else _SPLIT_LOW
-    return _SPLIT if gpu.splits_floats else _SINGLE
-
-
-def group_step(batch: int, depth: int) -> int:
-    """The depth of a step by groups of warps: no step may reach into a batch's next matrix."""
-    return HALF_STEP if batch > 1 and depth % GROUP_DEPTH else GROUP_DEPTH
+    if not gpu.splits_floats:
+        return _SINGLE
+    return tuple(t for t in _SPLIT if t.warps != _LOW_WARPS or size.rows <= _LOW_ROWS)
 
 
 def _loaded(tile: DotTile, size: Size) -> int:
@@ -568,6 +566,8 @@ def _prices(tile: DotTile, size: Size, gpu: Gpu) -> tuple[_Times, Mapping[int, f
     halves = size.dtype.itemsize == 2 and size.copied and gpu.copies_blocks and gpu.async_dots
     if halves and not is_few(tile, _blocks(tile, size), gpu):
         return _COPY_TIMES, _CROSSED
+    if size.dtype.itemsize == 4 and gpu.splits_floats and tile.warps == _LOW_WARPS:
+        return _LOW_TIMES[any(size.single)], _PLAIN_CROSSED
     return _TIMES[size.dtype.itemsize], _PLAIN_CROSSED
 
 

@@ -39,9 +39,14 @@ VECTOR = 8
 """Neighbouring columns of a thread: of halves the widest store."""
 
 
-def stores_vectors(kernel: TemplateKernel, context: KernelContext) -> bool:
-    """Whether threads can store that many neighbouring columns of the result at once."""
-    return all(_in_vectors(kernel, offset) for offset in _stored(kernel, context))
+def stores_vectors(
+    kernel: TemplateKernel, context: KernelContext, column: int = -1, each: int = VECTOR
+) -> bool:
+    """Whether threads can store `each` neighbouring columns of the result at once.
+
+    `column`: which of the result's axes has the columns.
+    """
+    return all(_in_vectors(kernel, offset, column, each) for offset in _stored(kernel, context))
 
 
 def _stored(kernel: TemplateKernel, context: KernelContext) -> Iterator[Expr]:
@@ -55,10 +60,11 @@ def _stored(kernel: TemplateKernel, context: KernelContext) -> Iterator[Expr]:
                 yield context.offset(store.buffer, store.index)
 
 
-def _in_vectors(kernel: TemplateKernel, offset: Expr) -> bool:
+def _in_vectors(kernel: TemplateKernel, offset: Expr, column: int, each: int) -> bool:
     solved = affine_coefficients(offset, [axis.symbol for axis in kernel.template.output.axes])
     if solved is None:
         return False
-    (*others, last), start = solved
-    whole = all(e == 0 or exact_quotient(e, integer(VECTOR)) is not None for e in (*others, start))
-    return last == 1 and whole
+    steps, start = list(solved[0]), solved[1]
+    along = steps.pop(column)
+    whole = all(e == 0 or exact_quotient(e, integer(each)) is not None for e in (*steps, start))
+    return along == 1 and whole

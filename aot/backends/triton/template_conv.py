@@ -17,6 +17,7 @@ from aot.backends.triton.dot import finish_tile, precision, sums_type
 from aot.backends.triton.gpu import Gpu
 from aot.backends.triton.hooks import Hooks, in_tuple
 from aot.backends.triton.kernel import EmittedKernel, line_grid, program_id
+from aot.backends.triton.template_conv_matrix import conv_matrices, emit_matrices
 from aot.backends.triton.tiling import WARP, power_above
 from aot.ir.hints import Hints
 from aot.ir.kernels import KernelGraph, TemplateKernel
@@ -90,6 +91,9 @@ def emit_conv(kernel: TemplateKernel, graph: KernelGraph, hints: Hints, gpu: Gpu
         return _emit_narrow(conv, hints, gpu)
     if conv.call.is_direct(TINY_GROUP):
         return _emit_direct(conv, hints, gpu)
+    matrices = conv_matrices(conv, hints, gpu)
+    if matrices is not None:
+        return emit_matrices(conv, matrices, gpu)
     size = ConvSize(
         rows=hints.volume(conv.positions),
         columns=hints.value(conv.outputs),

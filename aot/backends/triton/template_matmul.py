@@ -23,12 +23,12 @@ from aot.backends.triton.dot import (
 )
 from aot.backends.triton.dot_tiling import (
     FEW_ROWS,
+    GROUP_DEPTH,
     GROUP_REGISTERS,
     LINE,
     DotTile,
     Size,
     dot_tile,
-    group_step,
     is_few,
     line_step,
 )
@@ -69,12 +69,15 @@ ALIGNED = 16
 """Bytes that a descriptor's strides and start are multiples of."""
 
 
+LEAST_COPIED = 64
+"""Rows of the lowest tile whose blocks descriptors copy."""
+
 _Side = tuple[Operand, Axis]
 """An operand, and the axis of the result that it has."""
 
 
 @dataclass(frozen=True)
-class _Copied:
+class Copied:
     """An operand as a descriptor sees it: a matrix of `rows` x `columns`, contiguous along these.
 
     `start`: elements before the first one. `flipped`: the depth is not its contiguous dimension.
@@ -120,6 +123,7 @@ def emit_matmul(
     sums = {
         "PRECISION": precision(dtype, split=gpu.splits_floats, rounded=call.precision),
         "SUMS": sums_type(dtype),
+        "TRIANGLE": repr(call.triangle),
     }
     options = {"num_warps": tile.warps, "num_stages": tile.stages}
     if tile.groups and dtype == FLOAT64:
@@ -131,7 +135,7 @@ def emit_matmul(
     few = is_few(tile, hints.value(count), gpu)
     if copied is not None and (tile.groups or not few or any(_is_cut(m) for m in copied)):
         seats = gpu.multiprocessors * tile.resident
-        arguments |= _by_copies(context, tile, copied, seats)
+        arguments |= by_copies(context, tile, copied, seats)
         arguments["batches"] = index_text(product([a.extent for a in batch]), context.names)
         if batch and copied[0].planes is None:
             _write_origins(hooks, tuple(batch), copied)
@@ -139,7 +143,7 @@ def emit_matmul(
             arguments["origins"] = "None"
         grid = line_grid(Minimum(count, integer(seats)))
         if tile.groups:
-            arguments |= _by_groups(context, tile, copied)
+            arguments |= by_groups(context, tile, copied)
             arguments |= _left_sums(kernel, call, tile, context)
             grid = line_grid(integer(seats)) if tile.shared else grid
             return hooks.emit(kernel, "matmul_by_groups", arguments, grid, options, early=False)
@@ -213,7 +217,7 @@ def _sides(
     """The operands in the order in which they are multiplied, each with its axis."""
     row, column = call.output.axes[-2:]
     first, second = (left, row), (right, column)
-    if _is_exchanged(first, second, context, hints, gpu):
+    if call.triangle is None and _is_exchanged(first, second, context, hints, gpu):
         return second, first
     return first, second
 
@@ -267,8 +271,7 @@ def _is_grouped(
         return _pair(sides, batch, context) is not None
     if dtype.itemsize != 2 or not stores_vectors(kernel, context):
         return False
-    step = group_step(hints.volume(batch), hints.value(sides[0][0].depth.extent))
-    return _is_flat(_copied(sides, batch, context, step))
+    return _copied(sides, batch, context, GROUP_DEPTH) is not None
 
 
 def _is_turned(source: Operand, context: KernelContext) -> bool:
@@ -277,14 +280,19 @@ def _is_turned(source: Operand, context: KernelContext) -> bool:
 
 
 def _is_single(source: Operand, axis: Axis, context: KernelContext) -> bool:
-    """True where blocks are read element by element: not known to begin and end at even ones."""
+    """True where blocks are read element by element: not known to begin at even ones.
+
+    Nor, of halves, to end there. Of float32, where rows that begin so end matters not: it lies in
+    shared memory as vectors do, in all banks.
+    """
     offset = context.offset(source.buffer, source.index)
     beside = next((a for a in (axis, source.depth) if coefficient_of(offset, a.symbol) == 1), None)
     if beside is None:
         return True
     steps = [coefficient_of(offset, s) for s in offset.free_symbols - {beside.symbol}]
     start = substitute(offset, dict.fromkeys(offset.free_symbols, integer(0)))
-    return not all(_is_even(e) for e in (*steps, start, beside.extent))
+    ends = (beside.extent,) if context.buffers[source.buffer].dtype.itemsize == 2 else ()
+    return not all(_is_even(e) for e in (*steps, start, *ends))
 
 
 def _is_even(number: Expr | None) -> bool:
@@ -345,19 +353,26 @@ def _copies(dtype: DType, tile: DotTile, depth: int, gpu: Gpu) -> bool:
     if dtype.itemsize == 4 and depth <= tile.depth:
         return False
     narrow = dtype.itemsize == 2 or (dtype.itemsize == 4 and gpu.splits_floats)
-    return gpu.copies_blocks and tile.rows >= 64 and narrow
+    return gpu.copies_blocks and tile.rows >= LEAST_COPIED and narrow
 
 
 def _copied(
     sides: tuple[_Side, _Side], batch: Sequence[Axis], context: KernelContext, depth: int
-) -> tuple[_Copied, _Copied] | None:
+) -> tuple[Copied, Copied] | None:
     """Both operands as descriptors see them; None where they cannot be copied by descriptors.
 
     Of a batch the last step of the depth, of `depth` each, must not reach into what lies behind:
-    then each matrix is a plane.
+    then each matrix is a plane. Where all end together there is nothing behind, and 0 is read.
     """
-    whole = _is_whole(sides, depth)
-    return _pair(sides, batch, context, planes=bool(batch) and not whole)
+    found = _pair(sides, batch, context)
+    if _is_whole(sides, depth) or (found is not None and all(_ends_together(m) for m in found)):
+        return found
+    return _pair(sides, batch, context, planes=bool(batch))
+
+
+def _ends_together(matrix: Copied) -> bool:
+    """Whether the products of a batch begin at one place of the depth, and so end at its end."""
+    return is_int(matrix.origin[0 if matrix.flipped else 1], 0)
 
 
 def _is_whole(sides: tuple[_Side, _Side], depth: int) -> bool:
@@ -372,18 +387,13 @@ def _pair(
     context: KernelContext,
     *,
     planes: bool = False,
-) -> tuple[_Copied, _Copied] | None:
+) -> tuple[Copied, Copied] | None:
     """The same, whatever a last step reaches into, or each matrix as a plane."""
     if context.wide:
         return None
     axes = tuple(batch)
     first, second = (_matrix(source, axis, axes, context, planes=planes) for source, axis in sides)
     return None if first is None or second is None else (first, second)
-
-
-def _is_flat(copied: tuple[_Copied, _Copied] | None) -> bool:
-    """True where descriptors of two dimensions do, as groups of warps have them."""
-    return copied is not None and copied[0].planes is None
 
 
 def _matrix(
@@ -393,7 +403,7 @@ def _matrix(
     context: KernelContext,
     *,
     planes: bool = False,
-) -> _Copied | None:
+) -> Copied | None:
     offset = context.offset(source.buffer, source.index)
     symbols: tuple[Symbol, ...] = (axis.symbol, source.depth.symbol, *(a.symbol for a in batch))
     solved = affine_coefficients(offset, symbols)
@@ -414,7 +424,7 @@ def _matrix(
         if not _is_multiple(apart[-1], each) or apart[-1] == 0 or not _is_one(batch, apart):
             return None
         many = product([a.extent for a in batch]), apart[-1]
-        return _Copied(source.buffer, rows, columns, stride, start, flipped, (down, right), many)
+        return Copied(source.buffer, rows, columns, stride, start, flipped, (down, right), many)
     for one, step in zip(batch, apart, strict=True):
         if not is_int(step) or int(step) < 0 or int(stride) == 0:
             return None
@@ -427,7 +437,7 @@ def _matrix(
         )
         rows = rows + product((one.extent - 1, integer(moved)))
         columns = columns + product((one.extent - 1, integer(rest)))
-    return _Copied(source.buffer, rows, columns, stride, start, flipped, (down, right))
+    return Copied(source.buffer, rows, columns, stride, start, flipped, (down, right))
 
 
 def _is_one(batch: tuple[Axis, ...], apart: Sequence[Expr]) -> bool:
@@ -436,12 +446,12 @@ def _is_one(batch: tuple[Axis, ...], apart: Sequence[Expr]) -> bool:
     return all(step == product((inner, axis.extent)) for step, inner, axis in pairs)
 
 
-def _is_cut(matrix: _Copied) -> bool:
+def _is_cut(matrix: Copied) -> bool:
     """Whether plain loads would test where rows end within vectors; else they serve few blocks."""
     return not (is_int(matrix.columns) and int(matrix.columns) % VECTOR == 0)
 
 
-def _write_origins(hooks: Hooks, batch: tuple[Axis, ...], copied: tuple[_Copied, _Copied]) -> None:
+def _write_origins(hooks: Hooks, batch: tuple[Axis, ...], copied: tuple[Copied, Copied]) -> None:
     """Writes the function that says where the matrices of one product begin."""
     with hooks.function("origins", "batch") as body:
         open_batch(body, batch, "batch")
@@ -453,8 +463,8 @@ def _is_multiple(number: Expr, each: int) -> bool:
     return bool(number.is_Integer) and int(number) >= 0 and int(number) % each == 0
 
 
-def _by_copies(
-    context: KernelContext, tile: DotTile, copied: tuple[_Copied, _Copied], seats: int
+def by_copies(
+    context: KernelContext, tile: DotTile, copied: tuple[Copied, Copied], seats: int
 ) -> dict[str, str]:
     """What `matmul_by_copies` and `matmul_by_groups` are given besides."""
     left, right = copied
@@ -468,17 +478,20 @@ def _by_copies(
     }
 
 
-def _by_groups(
-    context: KernelContext, tile: DotTile, copied: tuple[_Copied, _Copied]
+def by_groups(
+    context: KernelContext, tile: DotTile, copied: tuple[Copied, Copied]
 ) -> dict[str, str]:
     """What `matmul_by_groups` is given in place of descriptors, and of the tile's sizes."""
-    left, right = (f"({', '.join(_described(context, matrix))})" for matrix in copied)
+    left, right = (
+        f"({', '.join((*_described(context, m), _plane_step(context, m)))})" for m in copied
+    )
     columns, more = tile.pieces
     return {
         **{"left": left, "right": right},
         **{"GROUPS": str(tile.groups), "ROWS": str(tile.rows // tile.groups)},
         **{"COLUMNS": str(columns), "MORE": str(more), "STAGES": str(tile.stages)},
         "REGISTERS": str(GROUP_REGISTERS[tile.groups]),
+        "PLANES": str(copied[0].planes is not None),
     }
 
 
@@ -494,18 +507,21 @@ def _by_groups_of_doubles(
     copied = _pair(sides, batch, context)
     if copied is None:
         raise InternalError("groups of warps multiply what descriptors cannot copy")
-    given = _by_copies(context, tile, copied, gpu.multiprocessors) | _by_groups(
-        context, tile, copied
-    )
+    given = by_copies(context, tile, copied, gpu.multiprocessors) | by_groups(context, tile, copied)
     given |= {"CUT": str(bool(batch) and not _is_whole(sides, tile.depth)), "origins": "None"}
     given["batches"] = index_text(product([a.extent for a in batch]), context.names)
     if batch:
         _write_origins(hooks, batch, copied)
         del given["origins"]
-    return {name: text for name, text in given.items() if name != "MORE"}
+    return {name: text for name, text in given.items() if name not in ("MORE", "PLANES")}
 
 
-def _described(context: KernelContext, matrix: _Copied) -> tuple[str, str, str, str]:
+def _plane_step(context: KernelContext, matrix: Copied) -> str:
+    """Elements from plane to plane; 0 of a matrix that is all there is."""
+    return "0" if matrix.planes is None else index_text(matrix.planes[1], context.names)
+
+
+def _described(context: KernelContext, matrix: Copied) -> tuple[str, str, str, str]:
     """Address, rows, columns and step from row to row, as text."""
     rows, columns, stride, start = (
         index_text(e, context.names)
@@ -515,7 +531,7 @@ def _described(context: KernelContext, matrix: _Copied) -> tuple[str, str, str, 
     return pointer if start == "0" else f"{pointer} + {start}", rows, columns, stride
 
 
-def _descriptor(context: KernelContext, matrix: _Copied, width: int, depth: int) -> str:
+def _descriptor(context: KernelContext, matrix: Copied, width: int, depth: int) -> str:
     base, rows, columns, stride = _described(context, matrix)
     shape, strides = f"{rows}, {columns}", f"{stride}, 1"
     block = f"{depth}, {width}" if matrix.flipped else f"{width}, {depth}"

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from aot.backends.text import Lines, Spelling, exact_float, wrapped_integer
-from aot.ir.dtypes import FLOAT8S, DType
+from aot.ir.dtypes import FLOAT8S, FLOAT32, FLOAT64, DType
 from aot.symbolic import Expr, Symbol
 
 _ELEMENT = {
@@ -82,13 +83,17 @@ def memory_type(dtype: DType) -> str:
 def literal(value: float | int | bool, dtype: DType, *, gluon: bool = False) -> str:
     """An expression that has exactly the value that the dtype can hold.
 
-    `gluon`: in a function that Gluon calls, whose `full` wants a layout.
+    `gluon`: in a function that Gluon calls, whose `full` wants a layout; what is cast there has
+    been rounded to float32 before, so that float64 is given by its bits.
     """
     if dtype.name == "bool":
         text, kind = str(int(bool(value))), "tl.int1"
     elif dtype.is_float:
         number, kind = exact_float(float(value), dtype), value_type(dtype)
         text = repr(number) if math.isfinite(number) else f"float({str(number)!r})"
+        if gluon and dtype == FLOAT64 and number != exact_float(number, FLOAT32):
+            (bits,) = struct.unpack("<q", struct.pack("<d", number))
+            return f"tl.cast({bits}, tl.int64).to(tl.float64, bitcast=True)"
     else:
         text, kind = str(wrapped_integer(int(value), dtype)), value_type(dtype)
     return f"tl.cast({text}, {kind})" if gluon else f"tl.full([], {text}, {kind})"

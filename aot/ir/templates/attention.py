@@ -297,6 +297,7 @@ class Attention(TemplateCall):
                 View(dots, scored, point),
                 a=seen(self.q, head, s, c),
                 b=keys,
+                triangle="output" if self.causal else None,
             ),
             nest("scores", scored, (), Store(scores, point, value)),
             nest("max", rows, (t,), Store(top, row, biggest)),
@@ -307,6 +308,7 @@ class Attention(TemplateCall):
                 View(mixed, results, place),
                 a=View(exps, scored, point),
                 b=seen(self.v, shared, t, d),
+                triangle="a" if self.causal else None,
             ),
             nest("out", results, (), Store(self.output.buffer, into, result)),
         ]

@@ -83,6 +83,11 @@ class TemplateCall(ABC):
         return None
 
     @property
+    def clips(self) -> bool:
+        """Whether an epilogue may read a part of the result, if work units store single points."""
+        return False
+
+    @property
     def shortens(self) -> tuple[int, ...]:
         """Axes of the result along which kernels may end early: no other element changes."""
         return ()

@@ -48,6 +48,12 @@ outputs of a group, and places from a first tap to a last one, from which it rou
 Of 260 random images all of up to 64 channels are rounded, and of the 211 others the 144 that have
 80 outputs and more or taps 7 places apart and more, and none of the 67 that have up to 64 and 5."""
 
+_CLIPPED_PHASES = 4
+"""Of a transposed convolution whose kernel stores what is within its result, and no other one puts
+phases side by side: 24 channels of 8 x 112 x 112 to 128 took 97 us on an H200, with two kernels
+115, 186 of 8 x 72 x 72 to 256 156 and 185; of 27 phases, 88 channels of 2 x 13 x 13 x 13 to 256,
+851 and 184."""
+
 _WORD = 4
 """Bytes that devices copy to shared memory at least without a wait."""
 
@@ -133,6 +139,11 @@ class Conv(TemplateCall):
     def scaled(self) -> tuple[str, int, int] | None:
         """The weight of an output channel; of phases and parts, channels are others."""
         return None if self.phases or self.is_partial else ("w", 0, 1)
+
+    @property
+    def clips(self) -> bool:
+        """Of few phases: of 27 the places of what is stored are too much beside a block's sums."""
+        return self.phases is not None and self.phases <= _CLIPPED_PHASES
 
     @property
     def shortens(self) -> tuple[int, ...]:
@@ -333,8 +344,9 @@ class Conv(TemplateCall):
         uses = hints.volume([self.w.axes[0], *self.w.axes[2:]])
         uses //= math.prod(self.stride) * self.groups
         dtype = builder.dtype(self.x.buffer)
-        whole = self._whole(support.of_type(dtype), uses, hints, dtype.itemsize)
         roles = self._to_round(builder, support, uses)
+        copied = "x" in roles
+        whole = self._whole(support.of_type(dtype), uses, hints, dtype.itemsize, copied=copied)
         parts = self._parts(builder, support, hints, whole, "x" in roles)
         if whole is None and not roles and parts < 2:
             return None
@@ -355,7 +367,8 @@ class Conv(TemplateCall):
         choice += [f"{' and '.join(roles)} rounded before"] * bool(roles)
         reason = f"each element is used {uses} times"
         if whole is not None:
-            reason = f"{own} do not fill vectors of {support.vector}, and {reason}"
+            each = support.of_type(dtype).widest or support.vector
+            reason = f"{own} do not fill loads of {each}, and {reason}"
         if parts < 2:
             return Split([*nests, call], ", ".join(choice), reason)
         choice.append(f"{parts} parts of the channels")
@@ -414,15 +427,19 @@ class Conv(TemplateCall):
         nest = LoopNest(f"{self.name}_sums", self.output.axes, (part,), (total,), self.origin)
         return [call, nest]
 
-    def _whole(self, support: ConvSupport, uses: int, hints: Hints, itemsize: int) -> Expr | None:
-        """Channels that fill vectors, where zeros behind an odd number of them are worth it.
+    def _whole(
+        self, support: ConvSupport, uses: int, hints: Hints, itemsize: int, *, copied: bool
+    ) -> Expr | None:
+        """Channels that fill loads, where zeros behind an odd number of them are worth it.
 
-        What are no whole words waits to be copied element by element, which costs more zeros.
+        What are no whole words waits to be copied element by element, which costs more zeros; and
+        so does what is `copied` in any case.
         """
         wish, channels = support.rows, self.w.axes[1].extent
-        if wish is None or not is_int(channels) or support.fills(channels):
+        if wish is None or not is_int(channels) or support.fills_loads(channels):
             return None
-        whole = -(-int(channels) // support.vector) * support.vector
+        each = support.widest or support.vector
+        whole = -(-int(channels) // each) * each
         if self.groups > 1 and self.is_narrow(support.narrow):
             depth, outputs = hints.volume(self.w.axes[1:]), int(self.w.axes[0].extent)
             wide = not self._is_narrow_group(support.narrow, whole, outputs)
@@ -430,7 +447,7 @@ class Conv(TemplateCall):
                 return None
         worth = uses >= wish.least_uses and hints.value(self.flops()) >= 2 * wish.least_work
         words = int(channels) * itemsize % _WORD == 0
-        most = _MOST_ZEROS if words else _MOST_ZEROS_APART
+        most = _MOST_ZEROS if words and not copied else _MOST_ZEROS_APART
         if int(channels) < support.vector or whole > most * int(channels) or not worth:
             return None
         return integer(whole)

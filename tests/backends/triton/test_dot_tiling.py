@@ -7,7 +7,6 @@ from dataclasses import replace
 import pytest
 
 from aot.backends.triton.dot_tiling import (
-    GROUP_DEPTH,
     LINE,
     Size,
     depth_parts,
@@ -55,12 +54,12 @@ def test_what_lies_outside_of_a_matrix_is_not_free():
 
 def test_single_elements_of_a_turned_operand_are_not_multiplied_asynchronously():
     """Programs of two warps, or blocks of few rows, have no asynchronous products."""
-    size = Size(101, 273, 1016, 128, FLOAT32, turned=True)
+    size = Size(101, 273, 1016, 128, FLOAT32, turned=True, copied=False)
     for turned in (True, False):
         alone = replace(size, turned=turned, single=(False, True))
         single = dot_tile(alone, GPUS["sm_90"], dear=False)
         assert single.warps < 4 or single.rows < 64
-    other = dot_tile(size, GPUS["sm_90"], dear=False)
+    other = dot_tile(replace(size, rows=1001), GPUS["sm_90"], dear=False)
     assert other.warps >= 4 and other.rows >= 64
     step_by_step = GPUS["sm_80"]
     sides = (False, True), (False, False)
@@ -78,12 +77,24 @@ def test_registers_hold_single_halves_and_sums():
     assert loaded <= 160 * 32 * single.warps
 
 
-def test_steps_by_groups_do_not_reach_into_a_batch_s_next_matrix():
-    """A depth of 2336 is no multiple of 64: half steps end with it."""
-    size = Size(515, 2048, 2336, 8, BFLOAT16, grouped=True)
-    found = dot_tile(size, GPUS["sm_90"], dear=False)
-    assert found.groups and size.depth % found.depth == 0
-    assert dot_tile(replace(size, batch=1), GPUS["sm_90"], dear=False).depth == GROUP_DEPTH
+def test_deep_products_of_a_batch_are_by_groups_whatever_their_depth_ends_with():
+    size = Size(928, 520, 1296, 41, BFLOAT16, grouped=True)
+    assert dot_tile(size, GPUS["sm_90"], dear=False).groups
+    shallow = replace(size, depth=152)
+    assert not dot_tile(shallow, GPUS["sm_90"], dear=False).groups
+
+
+def test_odd_rows_that_descriptors_copy_have_high_tiles():
+    size = Size(3501, 1024, 1925, 1, FLOAT32, single=(True, True))
+    assert dot_tile(size, GPUS["sm_90"], dear=False).rows >= 64
+    assert dot_tile(replace(size, copied=False), GPUS["sm_90"], dear=False).rows < 64
+
+
+def test_few_rows_of_float32_are_multiplied_in_registers():
+    """Programs of two warps: 16 rows at a time, by four, took twice as long."""
+    found = dot_tile(Size(68, 6270, 16064, 1, FLOAT32), GPUS["sm_90"], dear=False)
+    assert (found.rows, found.warps) == (32, 2)
+    assert dot_tile(Size(4456, 6270, 2048, 1, FLOAT32), GPUS["sm_90"], dear=False).warps > 2
 
 
 def test_few_rows_and_small_products_get_small_tiles():

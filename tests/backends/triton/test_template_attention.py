@@ -190,6 +190,14 @@ def test_as_two_products_and_a_softmax(name):
     check_close(model, function, args)
 
 
+def test_what_a_causal_mask_hides_is_not_multiplied():
+    function, args = grouped_causal, qkv(1, 2, 300, 300, 160)
+    model = captured(function, args)
+    kinds = [re.findall(r"TRIANGLE='(\w+)'", f.text) for f in emitted(model).functions]
+    assert [k for found in kinds for k in found] == ["output", "a"]
+    check_close(model, function, args)
+
+
 def test_large_heads_stay_where_scores_are_few_or_memory_is_not_known():
     assert template_kinds(captured(sdpa, qkv(1, 4, 100, 512, 160))) == ["attention"]
     assert template_kinds(captured(sdpa, qkv(1, 4, 512, 512, 128))) == ["attention"]
@@ -225,6 +233,13 @@ def test_tiles_follow_the_sizes():
 def test_blocks_of_masks_leave_room_for_two_programs(depth, masked, stages):
     masked = replace(size(depth=depth, is_causal=False), masked=masked)
     assert attention_tile(masked, GPUS["sm_90"]).stages == stages
+
+
+def test_masks_of_numbers_have_higher_tiles():
+    gpu, halves = GPUS["sm_90"], size(depth=64, is_causal=False)
+    numbers, flags = (attention_tile(replace(halves, masked=n), gpu) for n in (2, 1))
+    assert (numbers.rows, numbers.warps) == (128, 8)
+    assert flags.rows == 64
 
 
 def test_numbers_of_masks_that_no_vector_loads_have_small_tiles():
@@ -265,7 +280,7 @@ def test_keys_at_the_edge_have_masks_of_their_own_shape():
 
 def test_masks_that_queries_share_are_small():
     def stages(*shape):
-        args = (*qkv(4, 16, 1024, 1024, 128, dtype=torch.bfloat16), torch.zeros(shape).bfloat16())
+        args = (*qkv(4, 16, 1024, 1024, 128, dtype=torch.bfloat16), torch.ones(shape).bool())
         model = captured(torch.nn.functional.scaled_dot_product_attention, args)
         (function,) = emitted(model).functions
         return dict(function.options)["num_stages"]

@@ -98,7 +98,8 @@ def test_tiles_go_in_pairs_where_these_fill_the_device(rule):
     for heads, queries, paired in ((64, 2048, True), (16, 2328, False), (1, 128, False)):
         size = replace(SIZE, heads=heads, queries=queries, keys=queries)
         assert in_pairs(size, tile, gpu) is paired
-        assert not in_pairs(replace(size, causal=False), tile, gpu)
+        wide = replace(size, causal=False, depth=256)
+        assert not in_pairs(wide, attention_tile(wide, gpu), gpu)
     sooner = replace(SIZE, heads=64, queries=1400, keys=1400)
     assert in_groups(sooner, gpu)
     assert not in_groups(replace(sooner, heads=67), gpu)
@@ -125,7 +126,15 @@ def test_pairs_of_heads_of_192_pay_sooner_and_without_a_mask(rule):
     for change in ({"queries": 400, "keys": 400}, {"depth": 128}, {"heads": 30}):
         assert not in_groups(replace(heads, **change), gpu)
     even = replace(SIZE, causal=False, heads=256, queries=1024, keys=1024)
-    assert not in_pairs(even, attention_tile(even, gpu), gpu)
+    assert in_pairs(even, attention_tile(even, gpu), gpu)
+    wider = replace(even, depth=160)
+    assert not in_pairs(wider, attention_tile(wider, gpu), gpu)
+
+
+@pytest.mark.parametrize(("heads", "keys", "groups"), [(8, 4888, 3), (32, 2392, 2)])
+def test_rows_that_multiprocessors_end_with_decide_between_groups(heads, keys, groups):
+    size = replace(SIZE, depth=80, heads=heads, queries=keys, keys=keys, causal=False)
+    assert attention_tile(size, GPUS["sm_90"]).groups == groups
 
 
 @pytest.mark.parametrize("arch", ("sm_80", "sm_100"))

@@ -84,6 +84,8 @@ CASES = {
     "linear": (linear, (X, W, halves(424))),
     "gated": (gated, (X, W, halves(1000, 424))),
     "turned": (turned, (halves(3, 128, 328), halves(3, 128, 424))),
+    "planes": (turned, (halves(3, 280, 328), halves(3, 280, 424))),
+    "depths that end together": (torch.matmul, (halves(3, 328, 200), halves(3, 424, 200).mT)),
 }
 
 
@@ -120,6 +122,17 @@ def test_other_products_are_by_programs(function, args, tile):
     """What Gluon has no words for, what descriptors cannot copy, and results in odd rows."""
     assert is_by_groups(captured(F.linear, (X, W)))
     assert not is_by_groups(captured(function, args))
+
+
+@pytest.mark.parametrize(("case", "planes"), [("turned", False), ("planes", True)])
+def test_matrices_are_planes_where_a_step_would_reach_into_the_next_one(case, planes, tile):
+    text = "".join(f.text for f in emitted(captured(*CASES[case]), "sm_90").functions)
+    assert f"PLANES={planes}" in text
+
+
+def test_zeros_are_read_where_all_depths_end_together(tile):
+    text = "".join(f.text for f in emitted(captured(*CASES["depths that end together"])).functions)
+    assert "PLANES=False" in text
 
 
 def test_other_devices_have_none():

@@ -49,6 +49,7 @@ def test_rows_are_two_tiles_where_one_would_be_half_empty(
         (lambda x: x.mean(-1), 1024, torch.float32, 2),
         (lambda x: x.logsumexp(-1), 246, torch.bfloat16, 8),
         (lambda x: x.argmax(-1), 64, torch.bfloat16, 16),
+        (lambda x: x.argmax(-1), 568, torch.float64, 1),
     ],
 )
 def test_rows_of_a_program_move_what_memory_moves_while_one_starts(
@@ -184,3 +185,10 @@ def warps_of(function: Callable[[torch.Tensor], torch.Tensor], x: torch.Tensor) 
 def test_threads_have_many_points_of_columns_whose_places_are_wanted() -> None:
     """32 of a column that a tile holds: four warps of 64 x 64, where 16 were eight warps."""
     assert warps_of(lambda x: x.argmax(0), torch.empty(64, 1 << 18)) == 4
+
+
+@pytest.mark.parametrize(("columns", "rows"), [(4096, 64), (4624, 32)])
+def test_parts_of_columns_that_tiles_would_cross_have_small_tiles(columns: int, rows: int) -> None:
+    x = torch.empty(14513, 1, dtype=torch.float64).expand(14513, columns)
+    text = emitted(captured(lambda x: x.max(0), (x.contiguous(),)), "sm_90").functions[0].text
+    assert f"tl.arange(0, {rows})[:, None]" in text

@@ -21,6 +21,28 @@ def block_of(program, down, across, GROUP: tl.constexpr):
 
 
 @triton.jit
+def depth_of(
+    row,
+    column,
+    depth,
+    ROWS: tl.constexpr,
+    COLUMNS: tl.constexpr,
+    DEPTH: tl.constexpr,
+    TRIANGLE: tl.constexpr,
+):
+    """Where a block's steps end: a step at least, or Triton would not pipeline them.
+
+    TRIANGLE: "a": 0 is what the first operand has right of the diagonal; "output": nobody wants
+    what the result has there.
+    """
+    if TRIANGLE == "a":
+        depth = tl.minimum(depth, (row + 1) * ROWS)
+    if TRIANGLE == "output":
+        depth = tl.where(column * COLUMNS < (row + 1) * ROWS, depth, tl.minimum(depth, DEPTH))
+    return depth
+
+
+@triton.jit
 def rounded(block):
     """float32 whose first 11 bits are the nearest ones: tensor cores cut off what is behind."""
     bits = block.to(tl.int32, bitcast=True)
@@ -69,19 +91,23 @@ def matmul(
     GROUP: tl.constexpr,
     PRECISION: tl.constexpr,
     SUMS: tl.constexpr,
+    TRIANGLE: tl.constexpr,
 ):
     """Computes one block of ROWS by COLUMNS, in steps of DEPTH of the `depth`.
 
     load_left(args, batch, m, k) and load_right(args, batch, k, n): blocks of the operands, 0 beyond
     the end. finish(args, batch, m, n, acc): stores what the block of the product becomes.
     program, batch: which block (`block_of`), and of which product. PRECISION: that of tl.dot. SUMS:
-    the type of sums.
+    the type of sums. TRIANGLE: that of `depth_of`.
     """
     row, column = block_of(program, down, across, GROUP)
+    if TRIANGLE == "a":
+        row = down - 1 - row  # the longest ones first
     m = row * ROWS + tl.arange(0, ROWS)[:, None]
     n = column * COLUMNS + tl.arange(0, COLUMNS)[None, :]
     acc = tl.zeros([ROWS, COLUMNS], SUMS)
-    for start in range(0, depth, DEPTH):
+    end = depth_of(row, column, depth, ROWS, COLUMNS, DEPTH, TRIANGLE)
+    for start in range(0, end, DEPTH):
         left = load_left(args, batch, m, start + tl.arange(0, DEPTH)[None, :])
         right = load_right(args, batch, start + tl.arange(0, DEPTH)[:, None], n)
         acc = block_added(acc, left, right, PRECISION)
@@ -121,6 +147,7 @@ def matmul_by_copies(
     LEFT_FLIPPED: tl.constexpr,
     RIGHT_FLIPPED: tl.constexpr,
     PLANES: tl.constexpr,
+    TRIANGLE: tl.constexpr,
 ):
     """As `matmul`, by SEATS programs that stay and take one block after the other.
 
@@ -135,7 +162,10 @@ def matmul_by_copies(
         batch = 0 if single else number // (down * across)
         inside = number if single else number % (down * across)
         row, column = block_of(inside, down, across, GROUP)
+        if TRIANGLE == "a":
+            row = down - 1 - row
         m, n = row * ROWS, column * COLUMNS
+        end = depth_of(row, column, depth, ROWS, COLUMNS, DEPTH, TRIANGLE)
         rows = m + tl.arange(0, ROWS)[:, None]
         columns = n + tl.arange(0, COLUMNS)[None, :]
         acc = tl.zeros([ROWS, COLUMNS], SUMS)
@@ -143,7 +173,7 @@ def matmul_by_copies(
             a, b, c, d = 0, 0, 0, 0
         else:
             a, b, c, d = origins(args, batch)
-        for k in range(0, depth, DEPTH):
+        for k in range(0, end, DEPTH):
             if LEFT_FLIPPED:
                 first = matrix_block(left, batch, a + k, b + m, PLANES).T
             else:

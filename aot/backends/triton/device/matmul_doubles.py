@@ -56,9 +56,10 @@ def matmul_of_doubles(
     CUT: the last step of the depth may reach into another matrix of a batch. Steps are so many that
     no compiler unrolls the loop over them (`leave`).
     """
-    a = places_for(left, STAGES * GROUPS, ROWS, DEPTH, LEFT_FLIPPED)
-    b = places_for(right, STAGES, COLUMNS, DEPTH, RIGHT_FLIPPED)
-    sources = (matrix_from(left, a), matrix_from(right, b), matrix_from(right, b))
+    a = places_for(left, STAGES * GROUPS, ROWS, DEPTH, LEFT_FLIPPED, PLANES=False)
+    b = places_for(right, STAGES, COLUMNS, DEPTH, RIGHT_FLIPPED, PLANES=False)
+    b_from = matrix_from(right, b, batches)
+    sources = (matrix_from(left, a, batches), b_from, b_from)
     ready, free = barriers(STAGES, 1), barriers(STAGES, GROUPS)
     fence_async_shared()
     shape = (batches, down, across, (depth + DEPTH - 1) // DEPTH)

@@ -57,25 +57,28 @@ def matmul_by_groups(
     LEFT_FLIPPED: gl.constexpr,
     RIGHT_FLIPPED: gl.constexpr,
     REGISTERS: gl.constexpr,
+    PLANES: gl.constexpr,
     PARTS: gl.constexpr,
     sums,
     marks,
 ):
     """As `matmul_by_copies`: SEATS programs take one block after the other.
 
-    left, right: (address, rows, columns, elements from row to row) of the operands' matrices.
+    left, right: (address, rows, columns, elements from row to row) of the operands' matrices, and
+    elements from matrix to matrix: those of a batch are PLANES where a step may reach beyond one.
     DEPTH: of a step, of which STAGES are copied ahead of their use. REGISTERS: of a thread that
     multiplies. Rows of results start where a thread can store eight columns at once.
     PARTS: of a block at most, which programs share at the end; 0: none does, and there are no
     sums: where programs leave those of a block, float32, and
     marks: zeros, which say what has been left, one for each group of each program.
     """
-    a = places_for(left, STAGES * GROUPS, ROWS, DEPTH, LEFT_FLIPPED)
-    b = places_for(right, STAGES, COLUMNS, DEPTH, RIGHT_FLIPPED)
+    a = places_for(left, STAGES * GROUPS, ROWS, DEPTH, LEFT_FLIPPED, PLANES)
+    b = places_for(right, STAGES, COLUMNS, DEPTH, RIGHT_FLIPPED, PLANES)
     more = b
     if MORE:
-        more = places_for(right, STAGES, MORE, DEPTH, RIGHT_FLIPPED)
-    sources = (matrix_from(left, a), matrix_from(right, b), matrix_from(right, more))
+        more = places_for(right, STAGES, MORE, DEPTH, RIGHT_FLIPPED, PLANES)
+    a_from, b_from = matrix_from(left, a, batches), matrix_from(right, b, batches)
+    sources = (a_from, b_from, matrix_from(right, more, batches))
     ready, free = barriers(STAGES, 1), barriers(STAGES, GROUPS)
     fence_async_shared()
     places = (a, b, more, ready, free)
@@ -181,22 +184,44 @@ def places_for(
     WIDTH: gl.constexpr,
     DEPTH: gl.constexpr,
     FLIPPED: gl.constexpr,
+    PLANES: gl.constexpr,
 ):
-    """Shared memory for COUNT blocks of a matrix, as it lies in memory."""
-    base, _rows, _columns, _step = matrix
+    """Shared memory for COUNT blocks of a matrix, as it lies in memory; of planes, one each."""
+    base, _rows, _columns, _step, _apart = matrix
     dtype: gl.constexpr = base.dtype.element_ty
     first: gl.constexpr = DEPTH if FLIPPED else WIDTH
     last: gl.constexpr = WIDTH if FLIPPED else DEPTH
-    L: gl.constexpr = gl.NVMMASharedLayout.get_default_for([first, last], dtype)
-    return gl.allocate_shared_memory(dtype, [COUNT, first, last], L)
+    if PLANES:
+        L: gl.constexpr = gl.NVMMASharedLayout.get_default_for([1, first, last], dtype)
+        blocks = gl.allocate_shared_memory(dtype, [COUNT, 1, first, last], L)
+    else:
+        L: gl.constexpr = gl.NVMMASharedLayout.get_default_for([first, last], dtype)
+        blocks = gl.allocate_shared_memory(dtype, [COUNT, first, last], L)
+    return blocks
 
 
 @gluon.jit
-def matrix_from(matrix, blocks):
-    """What copies blocks of a matrix: 0 is read beyond its ends."""
-    base, rows, columns, step = matrix
-    block: gl.constexpr = [blocks.shape[1], blocks.shape[2]]
-    return tma.make_tensor_descriptor(base, [rows, columns], [step, 1], block, blocks.layout)
+def matrix_from(matrix, blocks, batches):
+    """What copies blocks of a matrix: 0 is read beyond its ends, of planes beyond each one's."""
+    base, rows, columns, step, apart = matrix
+    if blocks.rank == 4:
+        block: gl.constexpr = [1, blocks.shape[2], blocks.shape[3]]
+        source = tma.make_tensor_descriptor(
+            base, [batches, rows, columns], [apart, step, 1], block, blocks.layout
+        )
+    else:
+        block: gl.constexpr = [blocks.shape[1], blocks.shape[2]]
+        source = tma.make_tensor_descriptor(base, [rows, columns], [step, 1], block, blocks.layout)
+    return source
+
+
+@gluon.jit
+def block_at(blocks, number):
+    """One of the blocks in shared memory, without the dimension of planes."""
+    block = blocks.index(number)
+    if blocks.rank == 4:
+        block = block.reshape([block.shape[1], block.shape[2]])
+    return block
 
 
 @gluon.jit
@@ -220,9 +245,9 @@ def copy_blocks(mine, sources, hooks: gl.constexpr, sizes: gl.constexpr):
     LEFT_FLIPPED: gl.constexpr = sizes[4]
     RIGHT_FLIPPED: gl.constexpr = sizes[5]
     STAGES: gl.constexpr = b.shape[0]
-    ROWS: gl.constexpr = a.shape[2] if LEFT_FLIPPED else a.shape[1]
-    DEPTH: gl.constexpr = a.shape[1] if LEFT_FLIPPED else a.shape[2]
-    COLUMNS: gl.constexpr = b.shape[2] if RIGHT_FLIPPED else b.shape[1]
+    ROWS: gl.constexpr = a.shape[-1] if LEFT_FLIPPED else a.shape[-2]
+    DEPTH: gl.constexpr = a.shape[-2] if LEFT_FLIPPED else a.shape[-1]
+    COLUMNS: gl.constexpr = b.shape[-1] if RIGHT_FLIPPED else b.shape[-2]
     size: gl.constexpr = (
         DEPTH * (GROUPS * ROWS + COLUMNS + MORE) * (a.dtype.primitive_bitwidth // 8)
     )
@@ -230,6 +255,7 @@ def copy_blocks(mine, sources, hooks: gl.constexpr, sizes: gl.constexpr):
     for turn in range(0, turns_of(work, sizes[6])):
         batch, row, column, first, last = turn_of(turn, program, work, shape, sizes)
         a_row, a_column, b_row, b_column = origins_of(args, hooks[0], batch)
+        a_at, b_at = (batch, a_row, a_column), (batch, b_row, b_column)
         m, n = row * (GROUPS * ROWS), column * (COLUMNS + MORE)
         for step in range(first, last):
             k = step * DEPTH
@@ -239,27 +265,28 @@ def copy_blocks(mine, sources, hooks: gl.constexpr, sizes: gl.constexpr):
             for group in gl.static_range(GROUPS):
                 along = m + group * ROWS
                 place = a.index(slot * GROUPS + group)
-                copy_piece(
-                    a_from, a_row, a_column, along, k, ready.index(slot), place, LEFT_FLIPPED
-                )
+                copy_piece(a_from, a_at, along, k, ready.index(slot), place, LEFT_FLIPPED)
             place = b.index(slot)
-            copy_piece(b_from, b_row, b_column, n, k, ready.index(slot), place, RIGHT_FLIPPED)
+            copy_piece(b_from, b_at, n, k, ready.index(slot), place, RIGHT_FLIPPED)
             if MORE:
                 place = more.index(slot)
                 along = n + COLUMNS
-                copy_piece(
-                    more_from, b_row, b_column, along, k, ready.index(slot), place, RIGHT_FLIPPED
-                )
+                copy_piece(more_from, b_at, along, k, ready.index(slot), place, RIGHT_FLIPPED)
             at += 1
 
 
 @gluon.jit
-def copy_piece(source, row, column, along, deep, ready, place, FLIPPED: gl.constexpr):
-    """Copies a block of the matrix that begins at (row, column) of a source."""
+def copy_piece(source, origin, along, deep, ready, place, FLIPPED: gl.constexpr):
+    """Copies a block of the matrix that begins at (plane, row, column) of a source."""
+    plane, row, column = origin
     if FLIPPED:
-        copy_block(source, [row + deep, column + along], ready, place)
+        row, column = row + deep, column + along
     else:
-        copy_block(source, [row + along, column + deep], ready, place)
+        row, column = row + along, column + deep
+    if place.rank == 3:
+        copy_block(source, [plane, row, column], ready, place)
+    else:
+        copy_block(source, [row, column], ready, place)
 
 
 @gluon.jit
@@ -273,10 +300,10 @@ def multiply_blocks(mine, NUMBER: gl.constexpr, hooks: gl.constexpr, sizes: gl.c
     LEFT_FLIPPED: gl.constexpr = sizes[4]
     RIGHT_FLIPPED: gl.constexpr = sizes[5]
     STAGES: gl.constexpr = b.shape[0]
-    ROWS: gl.constexpr = a.shape[2] if LEFT_FLIPPED else a.shape[1]
-    COLUMNS: gl.constexpr = b.shape[2] if RIGHT_FLIPPED else b.shape[1]
+    ROWS: gl.constexpr = a.shape[-1] if LEFT_FLIPPED else a.shape[-2]
+    COLUMNS: gl.constexpr = b.shape[-1] if RIGHT_FLIPPED else b.shape[-2]
     PARTS: gl.constexpr = sizes[6]
-    REST: gl.constexpr = more.shape[2] if RIGHT_FLIPPED else more.shape[1]
+    REST: gl.constexpr = more.shape[-1] if RIGHT_FLIPPED else more.shape[-2]
     done = 0
     for turn in range(0, turns_of(work, PARTS)):
         batch, row, column, begin, end = turn_of(turn, program, work, shape, sizes)
@@ -286,12 +313,12 @@ def multiply_blocks(mine, NUMBER: gl.constexpr, hooks: gl.constexpr, sizes: gl.c
             at = done + step - begin
             slot = at % STAGES
             mbarrier.wait(ready.index(slot), (at // STAGES) & 1)
-            first = a.index(slot * GROUPS + NUMBER)
+            first = block_at(a, slot * GROUPS + NUMBER)
             if LEFT_FLIPPED:
                 first = first.permute((1, 0))
-            acc = product_begun(first, b.index(slot), acc, RIGHT_FLIPPED)
+            acc = product_begun(first, block_at(b, slot), acc, RIGHT_FLIPPED)
             if MORE:
-                rest = product_begun(first, more.index(slot), rest, RIGHT_FLIPPED)
+                rest = product_begun(first, block_at(more, slot), rest, RIGHT_FLIPPED)
                 acc, rest = warpgroup_mma_wait(2, [acc, rest])
             else:
                 acc = warpgroup_mma_wait(1, [acc])
