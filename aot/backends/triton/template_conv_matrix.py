@@ -62,13 +62,14 @@ def conv_matrices(conv: Convolution, hints: Hints, gpu: Gpu) -> ConvMatrices | N
         return None
     first, second = (weight, pixels) if turned else (pixels, weight)
     extents = hints.value(pixels.rows), hints.value(conv.outputs)
+    lines = tuple(line_step(int(m.stride) * conv.dtype.itemsize) for m in (first, second))
     size = Size(
         *(extents[::-1] if turned else extents),
         hints.value(conv.inputs),
         1,
         conv.dtype,
         second.flipped,
-        tuple(line_step(int(m.stride) * conv.dtype.itemsize) for m in (first, second)),
+        (lines[0], lines[1]),
         grouped=takes_epilogue(kernel) and stores_vectors(kernel, context, _CHANNEL),
     )
     dear = is_dear(n for s in kernel.stages for nest in s.nests for n in nest.roots)
