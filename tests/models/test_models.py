@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import subprocess
 import sys
@@ -116,7 +117,11 @@ def test_the_oldest_rows_run_first() -> None:
 @pytest.mark.slow
 def test_the_process_that_forks_has_one_thread() -> None:
     command = [sys.executable, "-c", "from tests.models.warm import THREADS; print(THREADS)"]
-    told = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT)
+    # NumPy's library of products starts threads when it is loaded, and knows of forks.
+    environ = {**os.environ, "OMP_NUM_THREADS": "1"}
+    told = subprocess.run(
+        command, capture_output=True, text=True, check=True, cwd=ROOT, env=environ
+    )
     assert told.stdout.splitlines()[-1] == "1"
 
 
