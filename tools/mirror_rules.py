@@ -53,6 +53,7 @@ SPANNING: Mapping[str, str] = {
     "tests/backends/triton/test_split_attention.py": "a pass, a template and its two kernels",
     "tests/backends/triton/test_template_attention_groups.py": "a template in two languages",
     "tests/backends/triton/test_template_attention_odd.py": "a template, and the assembler",
+    "tests/backends/triton/test_template_conv_phases.py": "a template, and what fusion gives it",
     "tests/backends/triton/test_template_matmul_doubles.py": "a template in two languages",
     "tests/backends/triton/test_template_matmul_groups.py": "a template in two languages",
     "tests/lowering/test_guide.py": "docs/adding-an-op.md, followed",

@@ -23,6 +23,8 @@ from aot.symbolic import (
     coefficient_of,
     exact_quotient,
     product,
+    remainders,
+    replace_parts,
     substitute,
     var,
 )
@@ -152,14 +154,14 @@ def _digits_told(
 ) -> tuple[dict[Symbol, Expr], _Left] | None:
     """The variables, and the remainders, that are digits of a number; None of other expressions."""
     turned: dict[Symbol, tuple[Symbol, Expr, Expr]] = {}
-    for number, remainder in enumerate(sorted(expr.atoms(Modulo), key=str)):
+    for number, remainder in enumerate(sorted(remainders(expr), key=str)):
         inside, size = remainder.args
         symbols = [s for s in inside.free_symbols if s in extents]
         if len(symbols) != 1 or not (inside - symbols[0]).is_Integer:
             return None
         name = var(f"turned{number}")
         turned[name] = (symbols[0], inside - symbols[0], size)
-        expr = expr.xreplace({remainder: name})
+        expr = replace_parts(expr, {remainder: name})
     known = {**extents, **{name: size for name, (_, _, size) in turned.items()}}
     inner = tuple(Axis(s, known[s]) for s in expr.free_symbols if s in known)
     found = invert(inner, (expr,), (wanted,))

@@ -29,6 +29,7 @@ from aot.symbolic.parts import (
     number_and_rest,
     quotients,
     remainders,
+    replace_parts,
 )
 from aot.symbolic.ranges import Ranges
 from aot.symbolic.shapes import (
@@ -83,6 +84,7 @@ __all__ = [
     "ravel",
     "refine_shapes",
     "remainders",
+    "replace_parts",
     "row_major_strides",
     "substitute",
     "terms",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import sympy
 
 from aot.symbolic.functions import Expr, FloorDiv, Maximum, Minimum, Modulo, Symbol
@@ -51,3 +53,8 @@ def extrema(expr: Expr) -> frozenset[Expr]:
 def divisors(expr: Expr, dividend: Expr) -> frozenset[Expr]:
     """By what an expression divides this dividend, for a quotient or for a remainder."""
     return frozenset(e.args[1] for e in expr.atoms(FloorDiv, Modulo) if e.args[0] == dividend)
+
+
+def replace_parts(expr: Expr, parts: Mapping[Expr, Expr]) -> Expr:
+    """`expr` with whole parts of it, such as `remainders`, replaced, all at once."""
+    return expr.xreplace(dict(parts))
