@@ -24,7 +24,6 @@ second), which took two thirds of the time in which a model of 16 GB was written
 class _Open:
     """An entry that is being written: its pieces, and what becomes of them."""
 
-    entry: Entry
     pieces: Iterator[memoryview]
     stretch: Stretch
     hasher: Hasher
@@ -40,18 +39,16 @@ def write_entries(file: DataFile, places: Sequence[tuple[int, Entry]]) -> dict[s
         InternalError: An entry has given another number of bytes than its shape says.
         OSError: What the system says to writing.
     """
-    digests: dict[str, Hasher] = {}
-    coming = iter(places)
+    hashers: dict[str, Hasher] = {}
     with takers(1 + 2 * LANES) as side:
 
-        def next_open() -> _Open | None:
-            for begin, entry in coming:
-                stretch, hasher = file.from_place(begin), Hasher()
-                digests[entry.name] = hasher
-                return _Open(entry, _pieces(entry, side), stretch, hasher)
-            return None
+        def opened() -> Iterator[_Open]:
+            for begin, entry in places:
+                hasher = hashers[entry.name] = Hasher()
+                yield _Open(_pieces(entry, side), file.from_place(begin), hasher)
 
-        lanes = [next_open() for _ in range(LANES)]
+        coming = opened()
+        lanes = [next(coming, None) for _ in range(LANES)]
         while any(lanes):
             for lane, at in enumerate(lanes):
                 if at is None:
@@ -59,13 +56,13 @@ def write_entries(file: DataFile, places: Sequence[tuple[int, Entry]]) -> dict[s
                 piece = next(at.pieces, None)
                 if piece is None:
                     side.give(memoryview(b""), (0, at.stretch.close))
-                    lanes[lane] = next_open()
+                    lanes[lane] = next(coming, None)
                 else:
                     whole = (1 + lane, at.hasher.update_whole)
                     blocks = (1 + LANES + lane, at.hasher.update_blocks)
                     side.give(piece, (0, at.stretch.write), whole, blocks)
         side.finish()
-    return {name: hasher.digest() for name, hasher in digests.items()}
+    return {name: hasher.digest() for name, hasher in hashers.items()}
 
 
 def _pieces(entry: Entry, side: Takers) -> Iterator[memoryview]:

@@ -6,7 +6,7 @@ pixels that lie evenly are rows of a product, which ends where its sums are (mat
 
 from __future__ import annotations
 
-from aot.backends.cpp.conv_parts import Convolution, Made, follow_each_other
+from aot.backends.cpp.conv_parts import Convolution, Made, follow_each_other, write_products
 from aot.backends.cpp.gemm_heuristic import MatmulBlocking, matmul_blocking
 from aot.backends.cpp.kernel import NAME
 from aot.backends.cpp.operands import SHARED_TABLES, shared_tables, template_type
@@ -51,26 +51,17 @@ def line_product(body: Body, c: Convolution) -> Made:
     tables = shared_tables(c.dtype.compute, heights_known=True)
     rows, columns = -(-pixels // blocking.mb), -(-c.shape.oc // blocking.nb)
     lines = int(c.pixels) // pixels
-    writer = body.writer
-    with body.scope("for (int64_t unit = begin; unit < end;)"):
-        writer.line(f"constexpr int64_t per_line = {rows * columns};")
-        writer.line("const int64_t line = unit / per_line, first = unit - line * per_line;")
-        writer.line("const int64_t last = aot::imin(per_line, first + end - unit);")
-        writer.line("unit += last - first;")
-        element = template_type(c.dtype.compute)
-        head = "const auto of_line = [&](int64_t, int64_t m0, int64_t m1, int64_t c0, int64_t c1, "
-        with body.scope(f"{head}const {element}* tile, int64_t ld)", "};"):
-            at = f"line * {pixels}"
-            writer.line(f"epilogue(0, {at} + m0, {at} + m1, c0, c1, tile, ld);")
-        writer.line(f"aot::tmpl::MatmulArgs<{NAME}_config> call;")
-        ends = results_of(nests, c.context, COLUMN)
-        ends["out"] = (
-            f"reinterpret_cast<char*>({ends['out']}) + line * {pixels} * {ends['out_row']}"
-        )
-        fields = {**_operands(c, lines), **ends, **added_field(nests, c.context)}
-        for name, value in fields.items():
-            writer.line(f"call.{name} = {value};")
-        writer.line("aot::tmpl::matmul(call, first, last, args->scratch, of_line);")
+    ends = results_of(nests, c.context, COLUMN)
+    ends["out"] = f"reinterpret_cast<char*>({ends['out']}) + line * {pixels} * {ends['out_row']}"
+    write_products(
+        body,
+        c,
+        "line",
+        str(rows * columns),
+        str(pixels),
+        "int64_t m0, int64_t m1, int64_t c0, int64_t c1",
+        {**_operands(c, lines), **ends, **added_field(nests, c.context)},
+    )
     return Made(
         _config(c, blocking, [*ending_flags(nests, c.context), *[SHARED_TABLES] * len(tables)]),
         "aot/tmpl/matmul.h",

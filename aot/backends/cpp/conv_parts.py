@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from aot.backends.cpp.context import KernelContext
 from aot.backends.cpp.conv_heuristic import ConvBlocking, ConvShape
+from aot.backends.cpp.kernel import NAME
 from aot.backends.cpp.operands import Strided, template_type
 from aot.backends.cpp.text import index_text
 from aot.backends.cpp.tile import TileSpace
+from aot.backends.cpp.values import Body
 from aot.ir.dtypes import DType
 from aot.ir.kernels import TemplateKernel
 from aot.ir.nests import View
@@ -83,6 +85,44 @@ def image_lines(c: Convolution) -> list[str]:
         f"m0 -= image * ({pixels});",
         f"m1 -= image * ({pixels});",
     ]
+
+
+def write_products(
+    body: Body,
+    c: Convolution,
+    part: str,
+    units: str,
+    pixels: str,
+    ranges: str,
+    fields: Mapping[str, str],
+) -> None:
+    """Writes the loop of a call's units, each of which is a product (matmul.h) of a part's pixels.
+
+    Args:
+        body: Where.
+        c: The convolution, of whose pixels each part has so many.
+        part: What a part is called in the text, as `fields` name it.
+        units: Of a part.
+        pixels: Of a part.
+        ranges: How a product gives a tile's ranges to `epilogue`, which gets pixels among all as m.
+        fields: Of a product's arguments, and their values.
+    """
+    writer, element = body.writer, template_type(c.dtype.compute)
+    writer.line(f"const int64_t per_{part} = {units};")
+    with body.scope("for (int64_t unit = begin; unit < end;)"):
+        writer.line(
+            f"const int64_t {part} = unit / per_{part}, first = unit - {part} * per_{part};"
+        )
+        writer.line(f"const int64_t last = aot::imin(per_{part}, first + end - unit);")
+        writer.line("unit += last - first;")
+        head = f"const auto of_{part} = [&](int64_t, {ranges}, const {element}* tile, int64_t ld)"
+        with body.scope(head, "};"):
+            at = f"{part} * ({pixels})"
+            writer.line(f"epilogue(0, {at} + m0, {at} + m1, c0, c1, tile, ld);")
+        writer.line(f"aot::tmpl::MatmulArgs<{NAME}_config> call;")
+        for name, value in fields.items():
+            writer.line(f"call.{name} = {value};")
+        writer.line(f"aot::tmpl::matmul(call, first, last, args->scratch, of_{part});")
 
 
 def follow_each_other(strides: Sequence[Expr], extents: Sequence[Expr], step: Expr) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from aot.backends.cpp.conv_parts import Convolution, Made, follow_each_other
+from aot.backends.cpp.conv_parts import Convolution, Made, follow_each_other, write_products
 from aot.backends.cpp.gemm_heuristic import MatmulBlocking, matmul_blocking
 from aot.backends.cpp.kernel import NAME
 from aot.backends.cpp.operands import SHARED_TABLES, fixed, shared_tables, template_type
@@ -50,21 +50,15 @@ def image_product(body: Body, c: Convolution, graph: KernelGraph) -> Made:
     nests = epilogue_nests(c.kernel, c.space, c.context)
     tables = shared_tables(c.dtype.compute, heights_known=True)
     rows, columns = -(-c.shape.oc // blocking.mb), ceil_div(pixels, blocking.nb)
-    writer, text = body.writer, c.text
-    writer.line(f"const int64_t per_image = {rows} * ({text(columns)});")
-    with body.scope("for (int64_t unit = begin; unit < end;)"):
-        writer.line("const int64_t image = unit / per_image, first = unit - image * per_image;")
-        writer.line("const int64_t last = aot::imin(per_image, first + end - unit);")
-        writer.line("unit += last - first;")
-        element = template_type(c.dtype.compute)
-        head = "const auto turned = [&](int64_t, int64_t c0, int64_t c1, int64_t m0, int64_t m1, "
-        with body.scope(f"{head}const {element}* tile, int64_t ld)", "};"):
-            at = f"image * ({text(pixels)})"
-            writer.line(f"epilogue(0, {at} + m0, {at} + m1, c0, c1, tile, ld);")
-        writer.line(f"aot::tmpl::MatmulArgs<{NAME}_config> call;")
-        for name, value in {**_operands(c), **results_of(nests, c.context, ROW)}.items():
-            writer.line(f"call.{name} = {value};")
-        writer.line("aot::tmpl::matmul(call, first, last, args->scratch, turned);")
+    write_products(
+        body,
+        c,
+        "image",
+        f"{rows} * ({c.text(columns)})",
+        c.text(pixels),
+        "int64_t c0, int64_t c1, int64_t m0, int64_t m1",
+        {**_operands(c), **results_of(nests, c.context, ROW)},
+    )
     step = hints_of(graph.dims).value(c.x.strides[1])
     config = _config(
         c,
