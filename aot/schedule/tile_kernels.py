@@ -22,6 +22,7 @@ from aot.ir.scalar import (
     guarded,
     loads,
     mask_of,
+    postorder,
     rebuild,
     substitute_index,
     with_args,
@@ -34,6 +35,11 @@ from aot.schedule.scheduler import Scheduler
 from aot.schedule.stages import StageDraft, drop_unread, form_stages
 from aot.schedule.vectorisation import order_by_stride
 from aot.symbolic import Expr, Symbol, substitute, var
+
+MOST_REPEATED = 256
+"""Operations that a kernel may repeat, where its nests read what others compute elsewhere or under
+a condition: beyond it points cost more than the memory that fusion saves, and what Triton compiles
+grows with the square of the pieces that a concatenation has of a recurrence."""
 
 
 def build_tile_kernel(
@@ -200,4 +206,36 @@ def tile_refusal(nests: tuple[LoopNest, ...], outer: tuple[Axis, ...]) -> str:
                 # Recomputed, each step of a search would hold two of the step before it.
                 return f"values of {writer.name} decide where {nest.name} reads them"
         made.update({s.buffer: nest for s in nest.stores})
-    return ""
+    repeated = _repeated_operations(nests)
+    return "" if repeated <= MOST_REPEATED else f"it would repeat {repeated} operations"
+
+
+def _repeated_operations(nests: tuple[LoopNest, ...]) -> int:
+    """Operations that `with_producers_recomputed` adds and no other nest shares.
+
+    A value read at the loops' very place, whatever a condition says, is one node for all of them.
+    """
+    made: dict[str, str] = {}
+    own: dict[str, int] = {}
+    below: dict[str, frozenset[str]] = {}
+    total = 0
+    for nest in nests:
+        needed = {nest.name}
+        found: set[tuple[str, tuple[Expr, ...], Node | None]] = set()
+        for node in loads(nest.roots):
+            access = node.attr
+            assert isinstance(access, Access)
+            writer = made.get(access.buffer)
+            if writer is None:
+                continue
+            needed |= below[writer]
+            found.add((writer, access.index, mask_of(node)))
+        here = {a.symbol for a in (*nest.axes, *nest.reduction)}
+        for writer, index, mask in found:
+            if mask is not None or not here.issuperset(index):
+                total += sum(own[name] for name in below[writer])
+        own[nest.name] = len(postorder(nest.roots))
+        below[nest.name] = frozenset(needed)
+        if not nest.reduction:
+            made.update({s.buffer: nest.name for s in nest.stores})
+    return total

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from aot.ir.dtypes import FLOAT32, INT64
 from aot.ir.kernels import KernelGraph
 from aot.ir.loops import reads
-from aot.ir.scalar import Node, binary, cast
+from aot.ir.scalar import Node, binary, cast, const, index_value, postorder, unary, where
 from aot.ir.verify import verify_kernels
 from aot.lowering.builder import GraphBuilder, Tensor
 from aot.schedule.fusion import fuse
@@ -92,3 +92,45 @@ def test_a_search_does_not_compute_what_it_searches() -> None:
     assert len(kernels) == 2
     verdicts = [d.reason for d in fused(body, x=(4096,), edges=(4096,)).decisions]
     assert any("decide where" in reason for reason in verdicts)
+
+
+def _recurrence(steps: int) -> Body:
+    """A value for every step from the one before, and all of them side by side."""
+
+    def body(builder: GraphBuilder, x: Tensor) -> Sequence[Tensor]:
+        rows = x.shape[0]
+        made: list[Tensor] = []
+        for at in range(steps):
+
+            def step(i: tuple[Expr, ...], at: int = at) -> Node:
+                own = x.load((*i, as_expr(at)))
+                return unary("exp", binary("sub", own, made[at - 1].load(i))) if at else own
+
+            made.append(builder.pointwise((rows,), FLOAT32, step))
+
+        def piece(i: tuple[Expr, ...]) -> Node:
+            value = const(0, FLOAT32)
+            for at, each in enumerate(made):
+                here = binary("eq", index_value(i[1]), const(at, INT64))
+                value = where(here, each.load(i[:1], here), value)
+            return value
+
+        return [builder.pointwise((rows, as_expr(steps)), FLOAT32, piece)]
+
+    return body
+
+
+def _operations(kernels: KernelGraph) -> int:
+    """Of all kernels; what nests of one share counts once."""
+    bodies = [[r for s in k.stages for n in s.nests for r in n.roots] for k in kernels.kernels]
+    return sum(len(postorder(roots)) for roots in bodies)
+
+
+def test_what_a_concatenation_repeats_of_a_recurrence_is_bounded() -> None:
+    """A piece would compute all steps before it: Triton took minutes for 40."""
+    few, many = (_operations(fused(_recurrence(n), x=(8, n))) for n in (10, 40))
+    assert many < 4 * few
+
+
+def test_a_few_pieces_of_a_recurrence_are_one_kernel() -> None:
+    assert len(fused(_recurrence(6), x=(8, 6)).kernels) == 1
