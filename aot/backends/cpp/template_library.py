@@ -64,7 +64,7 @@ _VECTORS = 32
 _FEW_SIDES = 4
 """Right-hand sides of triangular systems that are solved where T lies; kFew in triangular.h."""
 
-_PAGE = 4096
+_READ_IN_ORDER = 8192
 """Bytes of the largest triangles that are read in the order in which they are used."""
 
 _UNIT_FLOPS = 1 << 16
@@ -507,13 +507,13 @@ def alone_if_few(call: LibraryCall, own: RoutineKernel, dtype: DType) -> Routine
     """A routine; of triangular systems of few right-hand sides one that solves each alone.
 
     Each number of a triangle is used once for each: turning matrices side by side takes longer.
-    What does not stay in a cache waits for memory either way, and comes in its order side by side.
+    What is more than two pages comes from memory sooner side by side, from as many places at once.
     """
     n, r = call.sizes.n, call.sizes.r
     if own.name != "SolveTriangular" or dtype != FLOAT64 or not (is_int(n) and is_int(r)):
         return own
     held = (2 if "complex" in own.options else 1) * int(n) ** 2 * dtype.itemsize
-    if int(r) > _FEW_SIDES or int(n) < 2 * _FEW_SIDES or held > _PAGE:
+    if int(r) > _FEW_SIDES or int(n) < 2 * _FEW_SIDES or held > _READ_IN_ORDER:
         return own
     alone = replace(own.workspace, lanes=None)
     return replace(own, workspace=alone, options=(*own.options, "alone"))
