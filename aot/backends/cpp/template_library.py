@@ -236,9 +236,9 @@ def _columns(s: Sizes) -> Expr:
     return s.m * s.n
 
 
-def _columns_and_rows(s: Sizes) -> Expr:
-    """Of `singular_values_lanes` in svdvals_lanes.h."""
-    return s.m * s.n + 4 * s.n
+def _columns_and_rows(rows: int) -> Callable[[Sizes], Expr]:
+    """Of `singular_values_lanes` in svdvals_lanes.h, `begin_with_squares` in svd_start.h."""
+    return lambda s: s.m * s.n + rows * s.n
 
 
 def _apart(*matrices: tuple[Callable[[Sizes], Expr], Callable[[Sizes], Expr]]) -> Workspace:
@@ -321,12 +321,12 @@ _STACKED_ROUTINES: Mapping[tuple[str, str], RoutineKernel] = {
         "values",
     ),
     ("linalg", "complex_svd"): _stacked(
-        "ComplexSvd", "complex_spectral", Workspace(_nothing, _singular(2), _nothing)
+        "ComplexSvd", "complex_spectral", Workspace(_columns_and_rows(8), _singular(2), _nothing)
     ),
     ("linalg", "complex_svdvals"): _stacked(
         "ComplexSvd",
         "complex_spectral",
-        Workspace(_columns_and_rows, _bidiagonal(2), _nothing),
+        Workspace(_columns_and_rows(4), _bidiagonal(2), _nothing),
         "values",
     ),
 }
@@ -382,7 +382,7 @@ _SYSTEM = Workspace(
 )
 _EIGH_HEADER, _SVD_HEADER = "aot/linalg/eigh.h", "aot/linalg/svd.h"
 _EIGENVALUES = Workspace(_square_and_rows, _tridiagonal(1), _nothing)
-_SINGULAR_VALUES = Workspace(_columns_and_rows, _bidiagonal(1), _nothing)
+_SINGULAR_VALUES = Workspace(_columns_and_rows(4), _bidiagonal(1), _nothing)
 _SQUARE = Workspace(_factors, lambda s: ((s.m, s.n), (s.m, s.n)), lambda s: s.m + s.n)
 ROUTINE_KERNELS: Mapping[tuple[str, str], RoutineKernel] = {
     **_of_both(
@@ -410,7 +410,7 @@ ROUTINE_KERNELS: Mapping[tuple[str, str], RoutineKernel] = {
     ),
     ("linalg", "eigvalsh"): RoutineKernel("Eigh", _EIGH_HEADER, _EIGENVALUES, ("values",)),
     ("linalg", "svd"): RoutineKernel(
-        "Svd", _SVD_HEADER, Workspace(_columns, _singular(1), _nothing)
+        "Svd", _SVD_HEADER, Workspace(_columns_and_rows(6), _singular(1), _nothing)
     ),
     ("linalg", "svdvals"): RoutineKernel("Svd", _SVD_HEADER, _SINGULAR_VALUES, ("values",)),
     **_STACKED_ROUTINES,
