@@ -357,7 +357,8 @@ def arange(*ends: Any, **given: Any) -> Any:
     own = [x for x in ends if isinstance(x, Tensor) and x.dim() == 0 and x.is_floating_point()]
     if not own or given.get("dtype") != torch.int64:
         return NotImplemented
-    return torch.arange(*(x.to(torch.int64) if isinstance(x, Tensor) else x for x in ends), **given)
+    whole = [x.to(torch.int64) if isinstance(x, Tensor) else x for x in ends]
+    return _untyped.arange(*whole, **given)
 
 
 def istft(x: Tensor, *args: Any, **given: Any) -> Any:
