@@ -349,6 +349,18 @@ def linspace(start: Any, end: Any, steps: Any, **given: Any) -> Any:
     return torch.where(2 * at < last + 1, near, far).to(dtype)
 
 
+def arange(*ends: Any, **given: Any) -> Any:
+    """As torch.arange of int64 between float tensors of one number, which torch makes whole first.
+
+    Of what is made whole before its number is asked for the size is one that a run computes.
+    """
+    own = [x for x in ends if isinstance(x, Tensor) and x.dim() == 0 and x.is_floating_point()]
+    if not own or given.get("dtype") != torch.int64:
+        return NotImplemented
+    whole = [x.to(torch.int64) if isinstance(x, Tensor) else x for x in ends]
+    return _untyped.arange(*whole, **given)
+
+
 def istft(x: Tensor, *args: Any, **given: Any) -> Any:
     """As torch.istft of an open length, which torch takes for a constant: the first of all."""
     length = given.pop("length", None)
@@ -499,6 +511,7 @@ _OURS: Mapping[str, Callable[..., Any]] = {
     "unique_consecutive": unique_consecutive,
     "div": div,
     "linspace": linspace,
+    "arange": arange,
     "istft": istft,
     "take_along_dim": take_along_dim,
 }

@@ -26,9 +26,11 @@ _FAILS = re.compile(
     r"'Tensor' object has no attribute 'constant'"
     r"|found a fake tensor in the exported program"
     r"|meta conversion to view functorch tensor"
+    r"|Expected FakeTensor, got <class 'torch\.Tensor'>"
     r"|does not require grad and does not have a grad_fn"
 )
-"""What torch says where it records above autograd; the last, where a caller turned that off."""
+"""What torch says where it records above autograd (2.11 in other words); the last, where a caller
+turned that off."""
 
 
 class LostDerivatives(RuntimeError):

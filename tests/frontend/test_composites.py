@@ -154,6 +154,17 @@ def test_a_quotient_of_sizes_is_a_size() -> None:
     np.testing.assert_array_equal(found, halves(x))
 
 
+def test_whole_numbers_between_floats_that_tensors_hold() -> None:
+    def between(x: torch.Tensor) -> torch.Tensor:
+        return torch.arange(x[0], x[-1] - 1, -2, dtype=torch.int64) * 2
+
+    captured = _captured(between, torch.tensor([7.5, 1.0, -3.5]))
+    for ends in ((7.5, -3.5), (2.9, 0.5), (-0.5, -6.0)):
+        x = torch.tensor([ends[0], 1.0, ends[1]])
+        (found,) = interpret_lowered(captured, (x,))
+        np.testing.assert_array_equal(found, between(x))
+
+
 @pytest.mark.parametrize(
     ("call", "least"),
     [

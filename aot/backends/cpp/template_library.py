@@ -64,7 +64,7 @@ _VECTORS = 32
 _FEW_SIDES = 4
 """Right-hand sides of triangular systems that are solved where T lies; kFew in triangular.h."""
 
-_PAGE = 4096
+_READ_IN_ORDER = 8192
 """Bytes of the largest triangles that are read in the order in which they are used."""
 
 _UNIT_FLOPS = 1 << 16
@@ -236,9 +236,9 @@ def _columns(s: Sizes) -> Expr:
     return s.m * s.n
 
 
-def _columns_and_rows(s: Sizes) -> Expr:
-    """Of `singular_values_lanes` in svdvals_lanes.h."""
-    return s.m * s.n + 4 * s.n
+def _columns_and_rows(rows: int) -> Callable[[Sizes], Expr]:
+    """Of `singular_values_lanes` in svdvals_lanes.h, `begin_with_squares` in svd_start.h."""
+    return lambda s: s.m * s.n + rows * s.n
 
 
 def _apart(*matrices: tuple[Callable[[Sizes], Expr], Callable[[Sizes], Expr]]) -> Workspace:
@@ -321,12 +321,12 @@ _STACKED_ROUTINES: Mapping[tuple[str, str], RoutineKernel] = {
         "values",
     ),
     ("linalg", "complex_svd"): _stacked(
-        "ComplexSvd", "complex_spectral", Workspace(_nothing, _singular(2), _nothing)
+        "ComplexSvd", "complex_spectral", Workspace(_columns_and_rows(8), _singular(2), _nothing)
     ),
     ("linalg", "complex_svdvals"): _stacked(
         "ComplexSvd",
         "complex_spectral",
-        Workspace(_columns_and_rows, _bidiagonal(2), _nothing),
+        Workspace(_columns_and_rows(4), _bidiagonal(2), _nothing),
         "values",
     ),
 }
@@ -382,7 +382,7 @@ _SYSTEM = Workspace(
 )
 _EIGH_HEADER, _SVD_HEADER = "aot/linalg/eigh.h", "aot/linalg/svd.h"
 _EIGENVALUES = Workspace(_square_and_rows, _tridiagonal(1), _nothing)
-_SINGULAR_VALUES = Workspace(_columns_and_rows, _bidiagonal(1), _nothing)
+_SINGULAR_VALUES = Workspace(_columns_and_rows(4), _bidiagonal(1), _nothing)
 _SQUARE = Workspace(_factors, lambda s: ((s.m, s.n), (s.m, s.n)), lambda s: s.m + s.n)
 ROUTINE_KERNELS: Mapping[tuple[str, str], RoutineKernel] = {
     **_of_both(
@@ -410,7 +410,7 @@ ROUTINE_KERNELS: Mapping[tuple[str, str], RoutineKernel] = {
     ),
     ("linalg", "eigvalsh"): RoutineKernel("Eigh", _EIGH_HEADER, _EIGENVALUES, ("values",)),
     ("linalg", "svd"): RoutineKernel(
-        "Svd", _SVD_HEADER, Workspace(_columns, _singular(1), _nothing)
+        "Svd", _SVD_HEADER, Workspace(_columns_and_rows(6), _singular(1), _nothing)
     ),
     ("linalg", "svdvals"): RoutineKernel("Svd", _SVD_HEADER, _SINGULAR_VALUES, ("values",)),
     **_STACKED_ROUTINES,
@@ -507,13 +507,13 @@ def alone_if_few(call: LibraryCall, own: RoutineKernel, dtype: DType) -> Routine
     """A routine; of triangular systems of few right-hand sides one that solves each alone.
 
     Each number of a triangle is used once for each: turning matrices side by side takes longer.
-    What does not stay in a cache waits for memory either way, and comes in its order side by side.
+    What is more than two pages comes from memory sooner side by side, from as many places at once.
     """
     n, r = call.sizes.n, call.sizes.r
     if own.name != "SolveTriangular" or dtype != FLOAT64 or not (is_int(n) and is_int(r)):
         return own
     held = (2 if "complex" in own.options else 1) * int(n) ** 2 * dtype.itemsize
-    if int(r) > _FEW_SIDES or int(n) < 2 * _FEW_SIDES or held > _PAGE:
+    if int(r) > _FEW_SIDES or int(n) < 2 * _FEW_SIDES or held > _READ_IN_ORDER:
         return own
     alone = replace(own.workspace, lanes=None)
     return replace(own, workspace=alone, options=(*own.options, "alone"))

@@ -144,7 +144,8 @@ _HELD_REGISTERS = 64
 """A matrix and its basis of 32^2 in float32; of smaller ones threads have room in any case."""
 
 _COLUMN_WARPS = 4
-"""Of a program whose matrices are taken by columns: a warp has rows for each of its lanes."""
+"""Of a program whose matrices of few rows are taken by columns: a warp has rows for each of its
+lanes. From 16 rows on a program is one warp, so that none waits for another's."""
 
 
 @dataclass(frozen=True)
@@ -251,7 +252,7 @@ def _column_tile(call: LibraryCall, routine: SmallRoutine, hints: Hints) -> Matr
         words = max(words, lanes)
     lanes, words = (power_above(max(2, size)) for size in (lanes, words))
     wanted = columns if call.b is None else power_above(max(1, hints.value(call.sizes.r)))
-    warps = 1 if routine.across else _COLUMN_WARPS
+    warps = 1 if routine.across or lanes >= WARP // 2 else _COLUMN_WARPS
     return MatrixTile(warps * WARP // lanes, lanes, words, right_columns(columns, wanted), warps)
 
 

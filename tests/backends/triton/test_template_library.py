@@ -184,9 +184,9 @@ def test_offsets_of_what_is_stored_have_64_bits() -> None:
 def test_small_matrices_share_a_program() -> None:
     assert [t.matrices for t in tile(10000, 4, linalg.lu_factor_ex)] == [32, 32]
     assert [t.matrices for t in tile(10000, 33, linalg.lu_factor_ex)] == [1, 1]
-    assert [t.warps for t in tile(10000, 32, linalg.lu_factor_ex)] == [4, 4]
-    assert [t.matrices for t in tile(10000, 16, linalg.lu_factor_ex)] == [8, 8]
-    assert [t.warps for t in tile(10000, 32, linalg.inv_ex)] == [4, 4]
+    assert [t.warps for t in tile(10000, 32, linalg.lu_factor_ex)] == [1, 1]
+    assert [t.matrices for t in tile(10000, 16, linalg.lu_factor_ex)] == [2, 2]
+    assert [t.warps for t in tile(10000, 32, linalg.inv_ex)] == [1, 1]
 
 
 MEASURED = {

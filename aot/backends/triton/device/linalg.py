@@ -22,17 +22,6 @@ def exact_root(a):
 
 
 @triton.jit
-def complex_quotient(a, a_im, b, b_im):
-    """(a + i a_im) / (b + i b_im), of numbers whose squares may be too large or too small."""
-    size = tl.maximum(tl.abs(b), tl.abs(b_im))
-    size = tl.where(size == 0, 1, size)
-    c = exact_quotient(b, size)
-    d = exact_quotient(b_im, size)
-    norm = (c * c + d * d) * size
-    return exact_quotient(a * c + a_im * d, norm), exact_quotient(a_im * c - a * d, norm)
-
-
-@triton.jit
 def complex_size(a, a_im):
     """The absolute value of a + i a_im, whose square may be too large or too small."""
     most = tl.maximum(tl.abs(a), tl.abs(a_im))
@@ -62,6 +51,20 @@ def powers_near(a):
         near = (power << 23).to(tl.float32, bitcast=True)
         other = ((254 - power) << 23).to(tl.float32, bitcast=True)
     return near, other
+
+
+@triton.jit
+def complex_quotient(a, a_im, b, b_im):
+    """(a + i a_im) / (b + i b_im), of numbers whose squares may be too large or too small.
+
+    Divides once: a power of two brings b near 1.
+    """
+    _, scale = powers_near(tl.maximum(tl.abs(b), tl.abs(b_im)))
+    c = b * scale
+    d = b_im * scale
+    norm = c * c + d * d
+    over = exact_quotient(tl.full(norm.shape, 1.0, norm.dtype), norm)
+    return (a * c + a_im * d) * over * scale, (a_im * c - a * d) * over * scale
 
 
 @triton.jit

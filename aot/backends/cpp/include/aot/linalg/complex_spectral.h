@@ -133,11 +133,13 @@ struct ComplexSvd : Finished {
     const M w(Cfg::VALUES ? room.take<T>(2 * m * n * kLane) : behind, n, m);
     const M v(Cfg::VALUES ? nullptr : behind + 2 * n * m * kLane, n, n);
     gather_lanes(p.operand_a(first).turned(), p.batches_a(), lanes, n, m, w);
-    if (v.re.at) {
+    const Lanes<T> scale = scale_of(LaneMatrix<T>{w.re.at, m}, 2 * n);
+    if (v.re.at && n >= kBegun) {
+      begin_with_squares(w, n, v, room);
+    } else if (v.re.at) {
       make_identity(v.re);
       for (int64_t k = 0; k < n * n; ++k) store(v.im.at + k * kLane, Lanes<T>(T(0)));
     }
-    const Lanes<T> scale = scale_of(LaneMatrix<T>{w.re.at, m}, 2 * n);
     make_orthogonal(w, n, v);
     for (int64_t i = 0; i < n; ++i) {
       const Lanes<T> square = row_product(w.re, i, i) + row_product(w.im, i, i);

@@ -465,14 +465,16 @@ struct SolveTriangular : Finished {
     const auto t = p.operand_a(matrix);
     const auto b = p.operand_b(matrix);
     if (p.r <= kFew && is_by_rows(t)) {
-      const M x = dense_at<M>(room.take<T>(p.n * M::kParts * kFew), kFew);
-      for (int64_t i = 0; i < p.n; ++i) {
-        for (int64_t j = 0; j < kFew; ++j) {
-          x.set(i, j, j < p.r ? b.get(i, j) : Real<typename M::Number>::number(T(0)));
-        }
-      }
-      solve_few<Shape>(t, p.n, x);
-      copy_out(x, p.n, p.r, record);
+      // A record that is as wide is solved in its place.
+      const bool whole = p.r == kFew;
+      T* const at = whole ? record : room.take<T>(p.n * M::kParts * kFew);
+      const M x = few_at<M>(at, p.n);
+      // Hardware follows what is read within a page; of more, what comes next is asked for.
+      const bool follows = p.n * p.n * M::kParts * int64_t(sizeof(T)) <= kPage;
+      const int64_t next = follows ? matrix : min64(matrix + 1, p.batch - 1);
+      copy_few(b, p.operand_b(next), p.n, p.r, x);
+      solve_few<Shape>(t, p.operand_a(next), p.n, x);
+      if (!whole) copy_out(x, p.n, p.r, record);
       return;
     }
     const M x = take_dense<M>(p.n, p.r, room);

@@ -185,6 +185,11 @@ struct Real<Complex<T>> {
   static AOT_INLINE Complex<T> number(T real) { return {real, T(0)}; }
 };
 
+template <class N>
+AOT_INLINE N inverse_of(N a) {
+  return Real<N>::number(decltype(real_of(a))(1)) / a;
+}
+
 }  // namespace aot::linalg
 
 #endif  // AOT_LINALG_NUMBERS_H_

@@ -19,7 +19,8 @@ struct Place {
   bool by_rows() const { return col == PARTS; }
 
   // Of records first_record .. last_record - 1, one after the other `ld` apart.
-  void put(int64_t first_record, int64_t last_record, const T* records, int64_t ld) const {
+  AOT_INLINE void put(int64_t first_record, int64_t last_record, const T* records,
+                      int64_t ld) const {
     for (int64_t k = first_record; k < last_record; ++k, records += ld) {
       T* const to = at + k * batch;
       by_rows() ? put_rows(records + first, to) : put_columns(records + first, to);
@@ -58,7 +59,7 @@ struct Place {
   }
 
  private:
-  void put_rows(const T* from, T* to) const {
+  AOT_INLINE void put_rows(const T* from, T* to) const {
     constexpr int kWide = native_lanes<T>();
     for (int64_t i = 0; i < rows; ++i) {
       for (int64_t p = 0; p < PARTS; ++p) {
@@ -73,29 +74,27 @@ struct Place {
     }
   }
 
-  void put_columns(const T* from, T* to) const {
+  AOT_INLINE void put_columns(const T* from, T* to) const {
     constexpr int64_t kSide = transpose_lanes<T>(), kHigh = max64(1, kSide / PARTS);
     const int64_t part = rows * columns;
     alignas(64) T held[kSide * kSide];
     for (int64_t i = 0; i < rows; i += kHigh) {
-      const int64_t high = min64(kHigh, rows - i);
-      int64_t j = 0;
-      for (; high * PARTS == kSide && j + kSide <= columns; j += kSide) {
+      const int64_t high = PARTS * min64(kHigh, rows - i);
+      for (int64_t j = 0; j < columns; j += kSide) {
         const T* const own = from + i * columns + j;
         T* const tile = to + j * col + i * PARTS;
+        const int64_t wide = min64(kSide, columns - j);
+        const bool whole = high == kSide && wide == kSide;
         if constexpr (PARTS == 1) {
-          transpose_block(own, columns, tile, col);
+          whole ? transpose_block(own, columns, tile, col)
+                : transpose_block_n(own, columns, tile, col, high, wide);
         } else {
-          for (int64_t r = 0; r < kSide; ++r) {
+          for (int64_t r = 0; r < high; ++r) {
             const T* const line = own + r / PARTS * columns + r % PARTS * part;
-            store(held + r * kSide, load<T, int(kSide)>(line));
+            store(held + r * kSide, load_n<T, int(kSide)>(line, wide));
           }
-          transpose_block(held, kSide, tile, col);
-        }
-      }
-      for (; j < columns; ++j) {
-        for (int64_t r = 0; r < high * PARTS; ++r) {
-          to[j * col + i * PARTS + r] = from[(i + r / PARTS) * columns + j + r % PARTS * part];
+          whole ? transpose_block(held, kSide, tile, col)
+                : transpose_block_n(held, kSide, tile, col, high, wide);
         }
       }
     }

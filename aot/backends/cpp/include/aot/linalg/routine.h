@@ -92,10 +92,11 @@ struct RoutineArgs {
 // Reads matrices of a batch that come next, while they are a part of the second-level cache:
 // several streams at once are more than hardware guesses. Line after line, also where half of a
 // matrix is needed: it is that order which hardware follows, and it follows what is read; what is
-// asked for ahead (prefetched) it takes no notice of.
+// asked for ahead (prefetched) it takes no notice of. What is more than that is read as it is
+// needed: of eight triangles half comes, and in an order that is followed as well.
 template <class T>
 AOT_INLINE void fetch(Seen<T> first, int64_t batch, int64_t count, int64_t rows, int64_t columns) {
-  constexpr int64_t kLine = 64 / int64_t(sizeof(T)), kMost = 131072 / int64_t(sizeof(T));
+  constexpr int64_t kLine = 64 / int64_t(sizeof(T)), kMost = 65536 / int64_t(sizeof(T));
   const int64_t wide = columns * first.col;
   if (first.col < 1 || first.col > 2 || batch == 0 || count * rows * wide > kMost) return;
   const bool dense = first.row == wide;

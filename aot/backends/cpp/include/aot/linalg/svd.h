@@ -1,12 +1,14 @@
 // A = U diag(s) V^T of matrices with at least as many rows as columns; s descends.
 //
 // Small matrices side by side: columns of A, which lie as rows in scratch, are rotated until they
-// are orthogonal (one-sided Jacobi); then they are U diag(s), and the rotations' product is V^T.
+// are orthogonal (one-sided Jacobi, begun as svd_start.h says); then they are U diag(s), and the
+// rotations' product is V^T.
 // Values alone, and one matrix, by way of a bidiagonal one (svdvals_lanes.h, large_svd.h).
 #ifndef AOT_LINALG_SVD_H_
 #define AOT_LINALG_SVD_H_
 
 #include "aot/linalg/large_svd.h"
+#include "aot/linalg/svd_start.h"
 #include "aot/linalg/svdvals_lanes.h"
 
 namespace aot::linalg {
@@ -85,9 +87,13 @@ struct Svd : Finished {
   using T = typename Cfg::A;
 
   template <class M>
-  static void run(M w, int64_t n, M v, M s) {
+  static void run(M w, int64_t n, M v, M s, Room room) {
     const auto scale = scale_of(w, n);
-    if (v.at) make_identity(v);
+    if (v.at && n >= kBegun) {
+      begin_with_squares(w, n, v, room);
+    } else if (v.at) {
+      make_identity(v);
+    }
     make_orthogonal(w, n, v);
     for (int64_t i = 0; i < n; ++i) s.set(i, 0, scale * sqrt(row_product(w, i, i)));
   }
@@ -101,7 +107,7 @@ struct Svd : Finished {
     T* const w = Cfg::VALUES ? room.take<T>(m * n * kLanes<T>) : behind;
     const Seen<T> a = p.matrix_a(first);
     gather_lanes(Seen<T>{a.at, a.col, a.row}, p.a_batch, lanes, n, m, w);
-    run(M{w, m}, n, M{Cfg::VALUES ? nullptr : behind + n * m * kLanes<T>, n}, M{record, 1});
+    run(M{w, m}, n, M{Cfg::VALUES ? nullptr : behind + n * m * kLanes<T>, n}, M{record, 1}, room);
   }
 
   template <class Args>

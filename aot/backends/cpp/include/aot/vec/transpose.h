@@ -113,11 +113,11 @@ AOT_INLINE void transpose_block_n(const T* src, int64_t src_stride, T* dst, int6
                                   int64_t height, int64_t width) {
   constexpr int N = transpose_lanes<T>();
   using Raw = detail::UnsignedOf<T>;
-  alignas(64) Raw in[N * N] = {};
+  alignas(64) Raw in[N * N];
   alignas(64) Raw out[N * N];
-  for (int i = 0; i < N && i < height; ++i) {
-    const Raw* row = reinterpret_cast<const Raw*>(src + i * src_stride);
-    detail::store_full(in + i * N, detail::load_first<Raw, N>(row, width));
+  for (int i = 0; i < N; ++i) {
+    const Raw* row = reinterpret_cast<const Raw*>(src + (i < height ? i * src_stride : 0));
+    detail::store_full(in + i * N, detail::load_first<Raw, N>(row, i < height ? width : 0));
   }
   transpose_block<Raw>(in, N, out, N);
   for (int i = 0; i < N && i < width; ++i) {
