@@ -60,6 +60,10 @@ PLANE_COLUMNS = 8
 """Of outputs at least, for vectors along them to be better than vectors along channels."""
 # Two strips of the highest: fewer pixels that lie evenly would not share what their strips fetch.
 _EVEN_PIXELS = 28
+# As PixelOrder in aot/tmpl/conv_order.h: k's of a pixel that must be outside the data for pixels to
+# be put in an order, and what a block of them may take in L2, of results and pointers.
+_LEAST_SAVED, _ORDERED_K = 11, 128
+_ORDERED_BYTES = 384 * 1024
 # A strip of rows over all of K stays in L1 up to this K, and the weights of a block in L2.
 _WHOLE_K = 640
 _WHOLE_WEIGHT = 512 * 1024
@@ -204,6 +208,10 @@ def conv_blocking(
         rows = max(1, PATCH_PIXELS // max(ow, 1))
         mb = mc = rows * max(ow, 1)
         mc = min(mc, PATCH_PIXELS)
+    elif not base.narrow_b and _ordered(shape, ow):
+        # Among more pixels there are more that miss the same taps: whole strips of them.
+        row = (base.nc + PANEL) * accumulator_bytes + prod(shape.kernel) * _POINTER_BYTES
+        mc = max(mc, min(pixels, _ORDERED_BYTES // row))
     joined = patch and shape.dilation[2] == 1
     run = shape.ic * (shape.kernel[2] if joined else 1)
     return ConvBlocking(
@@ -225,6 +233,18 @@ def conv_blocking(
         gathered=pairs and channels_contiguous and _gathers(shape, ow, plane),
         even=even and not (patch or turned) and pixels >= _EVEN_PIXELS,
     )
+
+
+def _ordered(shape: ConvShape, ow: int) -> bool:
+    """Whether pixels are put in the order of the taps that they miss, as `PixelOrder` does it."""
+    kernel, stride, step, padding = (
+        each[2] for each in (shape.kernel, shape.stride, shape.dilation, shape.padding)
+    )
+    k = shape.ic * prod(shape.kernel)
+    width = (ow - 1) * stride + (kernel - 1) * step + 1 - 2 * padding  # at least
+    taps = [x * stride - padding + j * step for x in range(min(ow, 257)) for j in range(kernel)]
+    missed = sum(not 0 <= tap < width for tap in taps)
+    return k >= _ORDERED_K and ow <= 256 and missed * k > _LEAST_SAVED * ow * kernel
 
 
 def _gathers(shape: ConvShape, ow: int, plane: int) -> bool:
