@@ -481,6 +481,14 @@ def test_blocks_hold_more_pixels_where_many_of_them_miss_taps():
     assert few.mc == few.mb, "of short sums little is left out"
 
 
+def test_tiles_do_not_multiply_what_is_mostly_outside():
+    far = ConvShape(1, 64, 512, (3, 3, 3), dilation=(2, 2, 2), padding=(2, 2, 2))
+    assert conv_blocking(far, 256, 4, floats=True).pieces is None
+    assert conv_blocking(far, 4096, 16, floats=True).pieces is not None
+    near = replace(far, dilation=(1, 1, 1), padding=(1, 1, 1))
+    assert conv_blocking(near, 256, 4, floats=True).pieces is not None
+
+
 @pytest.mark.parametrize("pieces", [1, 3])
 @pytest.mark.parametrize("name", ALL)
 def test_matches_the_direct_sum(level, name, pieces):
