@@ -258,7 +258,7 @@ def _mostly_outside(shape: ConvShape, ow: int) -> bool:
 
     Tiles multiply them all; vectors, which leave them out, are then the faster ones.
     """
-    return _ordered(shape, ow) and _MOSTLY > prod(1 - _missed(shape, ow, d) for d in range(3))
+    return _ordered(shape, ow) and prod(1 - _missed(shape, ow, d) for d in range(3)) < _MOSTLY
 
 
 def _gathers(shape: ConvShape, ow: int, plane: int) -> bool:
