@@ -159,6 +159,7 @@ DIRECT = [
         ("bfloat16", (9, 33, 40)),
         ("float32", (41, 1, 100)),
         ("float64", (2, 37, 75)),
+        ("float32", (150, 16, 10)),
         ("float32", (130, 19, 256)),  # A across, B is packed, and sums of pieces stay in a tile
     ]
     for a in ("kDepth", "kAcross")

@@ -36,6 +36,7 @@ static_assert(detail::matmul_way<Turned>() == detail::Way::{way});
         ((128, 512, 512), "kDepth", "kAcross", ("kCopies", "kDirect")),
         ((20, 32, 60), "kAcross", "kAcross", ("kDirect", "kDirect")),
         ((32, 40, 200), "kAcross", "kDepth", ("kTurned", "kTurned")),
+        ((512, 16, 10), "kAcross", "kDepth", ("kDirect", "kDirect")),  # B is packed
         ((8, 16, 312), "kDepth", "kDepth", ("kDots", "kDots")),
         ((106, 504, 152), "kDepth", "kDepth", ("kCopies", "kCopies")),
         ((256, 1, 256), "kDepth", "kDepth", ("kDots", "kDots")),

@@ -240,15 +240,16 @@ constexpr bool direct_in_c() {
   return Cfg::PLAIN && (direct_depth<Cfg>() >= Cfg::K || Cfg::N * int64_t(sizeof(T)) % 64 == 0);
 }
 
-// Whether a unit's columns of B are packed, though its rows are read in place: many strips read
-// vectors that cross lines.
+// Whether a unit's columns of B are packed, though A is read where it lies: where its columns are
+// not neighbours, and where many strips read vectors that cross lines.
 template <class Cfg>
 constexpr bool direct_packs() {
   using T = compute_t<typename Cfg::A>;
   const int64_t columns = round_up(min64(Cfg::N, Cfg::NB), kPanel);
+  const bool crosses = Cfg::N * int64_t(sizeof(T)) % kVectorBytes != 0 &&
+                       min64(Cfg::M, Cfg::MB) > 4 * RegisterBlock<T>::kRows;
   return Cfg::STRIDED_B && Cfg::A_ALONG == Along::kAcross && std::is_same_v<typename Cfg::B, T> &&
-         Cfg::PACKED >= columns * Cfg::K && Cfg::N * int64_t(sizeof(T)) % kVectorBytes != 0 &&
-         min64(Cfg::M, Cfg::MB) > 4 * RegisterBlock<T>::kRows;
+         Cfg::PACKED >= columns * Cfg::K && (Cfg::B_ALONG == Along::kDepth || crosses);
 }
 
 // The price of a direct product whose k's go in pieces of direct_depth.
@@ -317,6 +318,8 @@ constexpr Way matmul_way() {
   if (turned && Cfg::B_ALONG == Along::kDepth) {
     const int64_t exchanged = price_across<T>(n, m, Cfg::K, kept, true) + turning;
     const int64_t copies = packed_price<T>(m, n, Cfg::K) + m * Cfg::K / 2 + packing;
+    const int64_t direct = price_in_pieces<Cfg>(m, n) + packing * Cfg::M / m;
+    if (direct_packs<Cfg>() && direct < min64(exchanged, copies)) return Way::kDirect;
     return exchanged <= copies ? Way::kTurned : Way::kCopies;
   }
   if (straight) return packing_pays<Cfg>() ? Way::kCopies : Way::kDirect;
@@ -336,8 +339,8 @@ struct DirectCutsOf {
 template <class Cfg>
 constexpr bool brings_b(const DirectCut& cut) {
   constexpr int64_t kBytes = Cfg::K * Cfg::N * int64_t(sizeof(typename Cfg::B));
-  return Cfg::STRIDED_B && !kFewRegisters && kBytes <= kNearBytes && cut.groups.count > 1 &&
-         cut.strips.count > 1;
+  return Cfg::STRIDED_B && !direct_packs<Cfg>() && !kFewRegisters && kBytes <= kNearBytes &&
+         cut.groups.count > 1 && cut.strips.count > 1;
 }
 
 template <class Cfg>
