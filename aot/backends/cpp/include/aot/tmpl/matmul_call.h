@@ -233,11 +233,12 @@ constexpr int64_t direct_depth() {
 }
 
 // Whether results that are stored as they are go to their places at once: where their sums are
-// read and written again for each piece of K, and rows begin anywhere in a line, a tile is better.
+// read and written again for each piece of K, and vectors of them cross lines, a tile is better.
 template <class Cfg>
 constexpr bool direct_in_c() {
   using T = compute_t<typename Cfg::A>;
-  return Cfg::PLAIN && (direct_depth<Cfg>() >= Cfg::K || Cfg::N * int64_t(sizeof(T)) % 64 == 0);
+  const bool crosses = Cfg::N * int64_t(sizeof(T)) % kVectorBytes != 0;
+  return Cfg::PLAIN && (direct_depth<Cfg>() >= Cfg::K || !crosses);
 }
 
 // Whether a unit's columns of B are packed, though A is read where it lies: where its columns are
