@@ -60,6 +60,11 @@ PLANE_COLUMNS = 8
 """Of outputs at least, for vectors along them to be better than vectors along channels."""
 # Two strips of the highest: fewer pixels that lie evenly would not share what their strips fetch.
 _EVEN_PIXELS = 28
+# As PixelOrder in aot/tmpl/conv_order.h: k's of a pixel that must be outside the data for pixels to
+# be put in an order, and what a block of them may take in L2, of results and pointers.
+_LEAST_SAVED, _ORDERED_K, _ORDERED_ROW = 11, 128, 256
+_MOSTLY = 0.5
+_ORDERED_BYTES = 384 * 1024
 # A strip of rows over all of K stays in L1 up to this K, and the weights of a block in L2.
 _WHOLE_K = 640
 _WHOLE_WEIGHT = 512 * 1024
@@ -204,6 +209,11 @@ def conv_blocking(
         rows = max(1, PATCH_PIXELS // max(ow, 1))
         mb = mc = rows * max(ow, 1)
         mc = min(mc, PATCH_PIXELS)
+    elif not base.narrow_b and _ordered(shape, ow):
+        # Among more pixels there are more that miss the same taps: whole strips of them.
+        row = (base.nc + PANEL) * accumulator_bytes + prod(shape.kernel) * _POINTER_BYTES
+        mc = max(mc, min(pixels, _ORDERED_BYTES // row))
+    pieced = floats and not turned and not (not patch and _mostly_outside(shape, ow))
     joined = patch and shape.dilation[2] == 1
     run = shape.ic * (shape.kernel[2] if joined else 1)
     return ConvBlocking(
@@ -221,10 +231,34 @@ def conv_blocking(
         pairs=pairs,
         turned=turned,
         spread=spread,
-        pieces=pieces_blocking(pixels, shape.oc, k // run, run) if floats and not turned else None,
+        pieces=pieces_blocking(pixels, shape.oc, k // run, run) if pieced else None,
         gathered=pairs and channels_contiguous and _gathers(shape, ow, plane),
         even=even and not (patch or turned) and pixels >= _EVEN_PIXELS,
     )
+
+
+def _missed(shape: ConvShape, ow: int, dimension: int) -> float:
+    """The part of a row's taps that are outside the data, were it along this dimension."""
+    kernel, stride, step, padding = (
+        each[dimension] for each in (shape.kernel, shape.stride, shape.dilation, shape.padding)
+    )
+    width = (ow - 1) * stride + (kernel - 1) * step + 1 - 2 * padding  # at least
+    taps = [x * stride - padding + j * step for x in range(ow) for j in range(kernel)]
+    return sum(not 0 <= tap < width for tap in taps) / max(len(taps), 1)
+
+
+def _ordered(shape: ConvShape, ow: int) -> bool:
+    """Whether pixels are put in the order of the taps that they miss, as `PixelOrder` does it."""
+    k = shape.ic * prod(shape.kernel)
+    return k >= _ORDERED_K and ow <= _ORDERED_ROW and _missed(shape, ow, 2) * k > _LEAST_SAVED
+
+
+def _mostly_outside(shape: ConvShape, ow: int) -> bool:
+    """Whether most taps of a pixel are outside, if all its dimensions are about as long as a row.
+
+    Tiles multiply them all; vectors, which leave them out, are then the faster ones.
+    """
+    return _ordered(shape, ow) and prod(1 - _missed(shape, ow, d) for d in range(3)) < _MOSTLY
 
 
 def _gathers(shape: ConvShape, ow: int, plane: int) -> bool:

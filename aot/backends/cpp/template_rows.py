@@ -29,6 +29,12 @@ from aot.symbolic import Expr, Maximum, Minimum, as_expr, ceil_div, integer, is_
 _SCAN_ROWS, _SCAN_COLUMNS, _LANE_COLUMNS = 4, 1024, 16
 """kScanRows, kScanColumns and kScanLaneColumns in aot/tmpl/scan.h."""
 
+_SHORT_ROWS = 1024
+"""Elements of short rows that are scanned before the first of them is read again."""
+
+_KNOWN_COLUMNS = 16
+"""Of a longer row the loop over its columns takes no time beside what it does."""
+
 _LANES = (64, 256)
 """Neighbouring rows of a work unit: least, and where there are units enough."""
 
@@ -86,8 +92,14 @@ def emit_scan(kernel: TemplateKernel, graph: KernelGraph) -> EmittedKernel:
         return _finish(turned, "scan", "Scan", config, {}, (ceil_div(rows, lanes), room))
     padded = product((ceil_div(columns, 16), integer(16)))
     held = Minimum(padded, integer(_SCAN_COLUMNS))
-    scratch = product((held, integer(_SCAN_ROWS * t.out_dtype.compute.itemsize)))
-    return _finish(t, "scan", "Scan", config, {}, (ceil_div(rows, _SCAN_ROWS), scratch))
+    together = _SCAN_ROWS
+    if is_int(padded) and 0 < int(padded) < _SHORT_ROWS // _SCAN_ROWS:
+        together = _SHORT_ROWS // int(padded)
+        config["int64_t ROWS"] = str(together)
+        if int(columns) <= _KNOWN_COLUMNS:
+            config["int64_t COLUMNS"] = str(columns)
+    scratch = product((held, integer(together * t.out_dtype.compute.itemsize)))
+    return _finish(t, "scan", "Scan", config, {}, (ceil_div(rows, together), scratch))
 
 
 def emit_argsort(kernel: TemplateKernel, graph: KernelGraph) -> EmittedKernel:

@@ -204,6 +204,21 @@ def test_scans_of_short_rows_end_with_the_row(tmp_path: Path, dtype: torch.dtype
     check(tmp_path, functions, x)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.float16, torch.int32])
+def test_many_short_rows_are_scanned_together(tmp_path: Path, dtype: torch.dtype) -> None:
+    """Rows of known widths, one by one or in one or two vectors; the last rows are not a unit."""
+    functions = [
+        *(lambda x, n=n: torch.cumsum(x[:, :n].contiguous(), 1) for n in (1, 3, 5, 6, 8, 11, 16)),
+        lambda x: torch.cumsum(x[:, 1:13:2], 1),
+        lambda x: torch.cumsum(x.view(-1, 20), 1) + 1,
+        lambda x: torch.cumprod(x[:, 2:9], 1),
+    ]
+    x = tied((131, 20), dtype)
+    if dtype.is_floating_point:
+        x[7], x[9] = -0.0, float("nan")
+    check(tmp_path, functions, x)
+
+
 NEIGHBOURS = ((9, 16), (40, 67), (3, 64), (17, 4100), (45, 5))
 """Columns, and rows that lie side by side: fewer than a vector more than a block, and many."""
 

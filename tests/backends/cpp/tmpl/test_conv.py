@@ -22,6 +22,7 @@ from aot.backends.cpp.packing import (
     pack_depthwise_weight,
     pack_planes_weight,
 )
+from aot.backends.cpp.pieces_heuristic import pieces_blocking
 from tests.backends.cpp.tmpl.build import (
     EPILOGUE,
     LEVELS,
@@ -386,6 +387,9 @@ def all_cases() -> dict[str, Case]:
         table[f"tiled{i}"] = full(*case, dtype="bfloat16", channels_last=i in (0, 2, 4, 5))
     table["tiled_turned"] = full(*TILED[0], "bfloat16", False, turned=True)
     table["tiled_split"] = full(*TILED[0], "bfloat16", mb=38, mc=21, rows=2, nc=16, nb=16)
+    pieces = pieces_blocking(200, 17, 27, 33)  # tiles' machines do not put pixels in order
+    table["conv9_pieces"] = full(*CASES[9], pieces=pieces)
+    table["conv9_float64"] = full(*CASES[9], "float64", mb=24, mc=100)
     table["split"] = full(*PATCHED[0], mb=19, mc=19, rows=2)
     table["first1"] = full(*CASES[1], channels_last=False)
     table["turned1"] = full(*CASES[1], channels_last=False, turned=True)
@@ -467,6 +471,22 @@ def test_long_sums_of_few_outputs_go_along_pixels_in_chunks_of_channels():
     assert not by_planes(four, 40, dots=True) and not by_planes(eight, 40, dots=True)
     assert planes_blocking(four, 40, 128).inputs < 64
     assert planes_blocking(square(16, 4, 3, padding=1), 40, 128).inputs == 16
+
+
+def test_blocks_hold_more_pixels_where_many_of_them_miss_taps():
+    volume = ConvShape(2, 64, 64, (3, 3, 3), padding=(1, 1, 1))
+    short, long = (conv_blocking(volume, 1000, ow) for ow in (5, 200))
+    assert short.mc == 733 and short.mb == long.mb == long.mc
+    few = conv_blocking(replace(volume, ic=2), 1000, 5)
+    assert few.mc == few.mb, "of short sums little is left out"
+
+
+def test_tiles_do_not_multiply_what_is_mostly_outside():
+    far = ConvShape(1, 64, 512, (3, 3, 3), dilation=(2, 2, 2), padding=(2, 2, 2))
+    assert conv_blocking(far, 256, 4, floats=True).pieces is None
+    assert conv_blocking(far, 4096, 16, floats=True).pieces is not None
+    near = replace(far, dilation=(1, 1, 1), padding=(1, 1, 1))
+    assert conv_blocking(near, 256, 4, floats=True).pieces is not None
 
 
 @pytest.mark.parametrize("pieces", [1, 3])

@@ -159,6 +159,8 @@ DIRECT = [
         ("bfloat16", (9, 33, 40)),
         ("float32", (41, 1, 100)),
         ("float64", (2, 37, 75)),
+        ("float32", (150, 16, 10)),
+        ("float32", (130, 19, 256)),  # A across, B is packed, and sums of pieces stay in a tile
     ]
     for a in ("kDepth", "kAcross")
     for b in ("kAcross", "kDepth")
@@ -166,7 +168,12 @@ DIRECT = [
 """Products of constant sizes with what operands' neighbours in memory are."""
 CHUNKS = [("float64", (120, 300, 90)), ("float64", (20, 250, 128)), ("float32", (600, 32, 300))]
 """Large tiles of one chunk, and a deep product by strips, as B stays warm."""
-TURNED_WEIGHTS = [("float32", (50, 16, 300)), ("float64", (37, 40, 30)), ("float32", (140, 64, 9))]
+TURNED_WEIGHTS = [
+    ("float32", (50, 16, 300)),
+    ("float64", (37, 40, 30)),
+    ("float32", (140, 64, 9)),
+    ("float32", (104, 45, 300)),  # sums of pieces stay in a tile
+]
 FEW = [(1, 300, 700), (3, 40, 64), (7, 33, 1), (14, 500, 270), (15, 50, 40)]
 """Rows of float16 by packed float16: all in one strip, on levels with registers enough."""
 CONSTANT = [(8, 16, 16), (5, 48, 7), (129, 100, 300), (1, 64, 500)]

@@ -36,6 +36,7 @@ static_assert(detail::matmul_way<Turned>() == detail::Way::{way});
         ((128, 512, 512), "kDepth", "kAcross", ("kCopies", "kDirect")),
         ((20, 32, 60), "kAcross", "kAcross", ("kDirect", "kDirect")),
         ((32, 40, 200), "kAcross", "kDepth", ("kTurned", "kTurned")),
+        ((512, 16, 10), "kAcross", "kDepth", ("kDirect", "kDirect")),  # B is packed
         ((8, 16, 312), "kDepth", "kDepth", ("kDots", "kDots")),
         ((106, 504, 152), "kDepth", "kDepth", ("kCopies", "kCopies")),
         ((256, 1, 256), "kDepth", "kDepth", ("kDots", "kDots")),
@@ -54,6 +55,33 @@ def test_the_way_of_a_product_has_the_least_price(shape, a, b, ways, tmp_path):
         source.write_text(HEADER + variant.text("v") + WAYS.format(name="v", way=way))
         command = [*tools.command, *tools.compile_flags(level), f"-I{INCLUDE}"]
         subprocess.run([*command, "-fsyntax-only", str(source)], check=True)
+
+
+KEEPS = """
+using Kept = {name}::Own;
+static_assert(detail::direct_packs<Kept>() == {packs} && detail::direct_in_c<Kept>() == {in_c});
+"""
+
+
+@pytest.mark.parametrize(
+    ("shape", "packs", "in_c"),
+    [
+        ((130, 19, 256), True, False),  # vectors cross lines, of B and of results
+        ((130, 32, 256), False, True),
+        ((20, 19, 256), False, False),  # few strips read B
+        ((130, 19, 16), True, True),  # one piece
+    ],
+)
+def test_rows_that_cross_lines_are_packed_and_summed_in_a_tile(shape, packs, in_c, tmp_path):
+    """A lies across: strips take K in pieces."""
+    blocking = matmul_blocking(*shape, a_contiguous=False, b_packed=False, may_turn=True)
+    variant = Variant(blocking, static=shape, along=("kAcross", "kAcross"))
+    tools = find_toolchain()
+    source = tmp_path / "v4.cc"
+    told = {"packs": str(packs).lower(), "in_c": str(in_c).lower()}
+    source.write_text(HEADER + variant.text("v") + KEEPS.format(name="v", **told))
+    command = [*tools.command, *tools.compile_flags("x86-64-v4"), f"-I{INCLUDE}"]
+    subprocess.run([*command, "-fsyntax-only", str(source)], check=True)
 
 
 @pytest.mark.parametrize(

@@ -75,6 +75,7 @@ struct ConvRun {
       zero_row(input, Cfg::IC);
     }
 #if defined(AOT_TMPL_BF16_UNITS)
+    if (Cfg::PIECES && bf16_unit() == kBf16Tiles) order.leave();
     if constexpr (S::kPairs) {
       dots = bf16_unit() >= kBf16Dot;
       tiles = bf16_unit() == kBf16Tiles && S::kRun >= kLeastRun;

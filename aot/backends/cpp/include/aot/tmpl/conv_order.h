@@ -1,8 +1,9 @@
 // The order of a block's pixels in a convolution whose taps often meet padding: a part of conv.h.
 //
 // A micro-kernel leaves out a tap that meets padding at all rows of its strip (MicroArgs::zeros).
-// So pixels that miss the same taps along a row, and of these those along a column, are neighbours
-// in the tile while it is computed; then its rows go where they belong.
+// So pixels that miss the same taps along a row, of these those along a column, and of these those
+// along the depth, are neighbours in the tile while it is computed; then its rows go where they
+// belong.
 #ifndef AOT_TMPL_CONV_ORDER_H_
 #define AOT_TMPL_CONV_ORDER_H_
 
@@ -35,21 +36,29 @@ struct TapRanges {
     }
     begin[count] = outputs;
   }
+
+  // The range that a place is in.
+  AOT_INLINE int64_t range_of(int64_t place) const {
+    int64_t range = 0;
+    while (place >= begin[range + 1]) ++range;
+    return range;
+  }
 };
 
 template <class Cfg>
 class PixelOrder {
  public:
   // Runs of k's as long as a kernel row have columns of padding between others.
-  static constexpr bool kMay = !Cfg::EVEN && !Cfg::PIECES && !ConvShape<Cfg>::kWidenB &&
-                               !ConvShape<Cfg>::kRuns && Cfg::PW > 0 && Cfg::KW > 1 &&
-                               ConvShape<Cfg>::kK >= 256 && Cfg::MC < 1 << 15;
+  static constexpr bool kMay = !Cfg::EVEN && !ConvShape<Cfg>::kWidenB && !ConvShape<Cfg>::kRuns &&
+                               Cfg::PW > 0 && Cfg::KW > 1 && ConvShape<Cfg>::kK >= 128 &&
+                               Cfg::MC < 1 << 15;
 
   explicit PixelOrder(const ConvArgs<Cfg>& p) : p_(p) {
-    constexpr int64_t kLongest = 256, kLeastPart = 24;
-    if (!kMay || p.ow > kLongest || p.oh > kLongest) return;
-    columns_ = Columns(p.ow, p.wd), rows_ = Rows(p.oh, p.h);
-    pays_ = columns_.missed * kLeastPart > p.ow * Cfg::KW;
+    // Of a pixel, k's that are left out: they outweigh bringing its row of results to its place.
+    constexpr int64_t kLongest = 256, kLeastSaved = 11;
+    if (!kMay || max64(p.ow, max64(p.oh, p.od)) > kLongest) return;
+    columns_ = Columns(p.ow, p.wd), rows_ = Rows(p.oh, p.h), planes_ = Planes(p.od, p.d);
+    pays_ = columns_.missed * ConvShape<Cfg>::kK > kLeastSaved * p.ow * Cfg::KW;
   }
 
   // Pixels stay where they are: for tiles, which read those that lie evenly.
@@ -60,19 +69,16 @@ class PixelOrder {
 
   // Finds the order of pixels [m0, m1).
   void find(int64_t m0, int64_t m1) {
-    int64_t next = 0;
-    const int64_t first = m0 / p_.ow, last = (m1 - 1) / p_.ow;
-    for (int64_t c = 0; c < columns_.count; ++c) {
-      for (int64_t r = 0; r < rows_.count; ++r) {
-        for (int64_t row = first; row <= last; ++row) {
-          const int64_t oh = row % p_.oh;
-          if (oh < rows_.begin[r] || oh >= rows_.begin[r + 1]) continue;
-          const int64_t from = max64(m0, row * p_.ow + columns_.begin[c]);
-          const int64_t to = min64(m1, row * p_.ow + columns_.begin[c + 1]);
-          for (int64_t m = from; m < to; ++m) place_[m - m0] = int16_t(next++);
-        }
-      }
+    int16_t next[kKinds] = {};
+    each_run(m0, m1, [&](int64_t kind, int64_t from, int64_t to) { next[kind] += to - from; });
+    int64_t before = 0;
+    for (int64_t kind = 0; kind < columns_.count * rows_.count * planes_.count; ++kind) {
+      const int64_t count = next[kind];
+      next[kind] = int16_t(before), before += count;
     }
+    each_run(m0, m1, [&](int64_t kind, int64_t from, int64_t to) {
+      for (int64_t m = from; m < to; ++m) place_[m - m0] = next[kind]++;
+    });
   }
 
   // Brings `count` rows of a tile, of so many elements, to where they belong.
@@ -96,10 +102,27 @@ class PixelOrder {
  private:
   using Columns = TapRanges<Cfg::KW, Cfg::SW, Cfg::DW, Cfg::PW>;
   using Rows = TapRanges<Cfg::KH, Cfg::SH, Cfg::DH, Cfg::PH>;
+  using Planes = TapRanges<Cfg::KD, Cfg::SD, Cfg::DD, Cfg::PD>;
   static constexpr int64_t kPlaces = kMay ? Cfg::MC : 1;
+  static constexpr int64_t kKinds = Columns::kMost * Rows::kMost * Planes::kMost;
+
+  // Calls f(kind, from, to) with pixels of [m0, m1) that follow each other and miss the same taps.
+  template <class F>
+  AOT_INLINE void each_run(int64_t m0, int64_t m1, const F& f) const {
+    for (int64_t row = m0 / p_.ow; row * p_.ow < m1; ++row) {
+      const int64_t r = rows_.range_of(row % p_.oh), d = planes_.range_of(row / p_.oh % p_.od);
+      for (int64_t c = 0; c < columns_.count; ++c) {
+        const int64_t from = max64(m0, row * p_.ow + columns_.begin[c]);
+        const int64_t to = min64(m1, row * p_.ow + columns_.begin[c + 1]);
+        if (from < to) f((c * rows_.count + r) * planes_.count + d, from, to);
+      }
+    }
+  }
+
   const ConvArgs<Cfg>& p_;
   Columns columns_{0, 0};
   Rows rows_{0, 0};
+  Planes planes_{0, 0};
   bool pays_ = false;
   int16_t place_[kPlaces];
 };

@@ -7,12 +7,11 @@
 // Cfg derives from MatmulConfig and overrides what differs. Dimensions that are -1 there come from
 // the arguments. Work units are tiles of MB x NB:
 //   work    = batch * ceil(N / NB) * ceil(M / MB)        (unit = (b * nt + ni) * mt + mi)
-//   scratch = matmul_scratch<Cfg>() bytes, a constant; 64-byte aligned. Python's twin of the
-//             formula is gemm_heuristic.MatmulConfig.scratch_bytes.
+//   scratch = matmul_scratch<Cfg>() bytes, 64-byte aligned; gemm_heuristic has Python's twin of it
 // Epi is called with finished results, every (b, m, n) once:
 //   epi(b, m0, m1, n0, n1, const T* tile, int64_t ld)    tile[(m - m0) * ld + (n - n0)]
-// where tile is hot in cache, its rows are padded to whole panels (columns from n1 on hold
-// garbage-free zeros or products of padding and may be read), and T = compute_t<Cfg::A>.
+// where tile is hot in cache, its rows are padded to whole panels (columns from n1 on may be read:
+// zeros or products of padding), and T = compute_t<Cfg::A>.
 // StoreRows<T> is the epilogue that only stores; it is recognised and writes C directly.
 //
 // B is packed: [ceil(N/16)][K][16], zero beyond N (packing.pack_matmul_weight), 64-byte aligned;
@@ -139,12 +138,12 @@ struct MatmulRun {
     return kWay != Way::kCopies;
   }
 
-  using Cut = DirectCut;
   static constexpr auto kCuts = direct_cuts_of<Cfg>();
 
   // A unit by kernels that read both operands in place.
   void direct(int64_t b, int64_t m0, int64_t m1, int64_t n0, int64_t n1) const {
-    const Cut& cut = kCuts.of[m1 - m0 < min64(Cfg::M, Cfg::MB)][n1 - n0 < min64(Cfg::N, Cfg::NB)];
+    const DirectCut& cut =
+        kCuts.of[m1 - m0 < min64(Cfg::M, Cfg::MB)][n1 - n0 < min64(Cfg::N, Cfg::NB)];
     if constexpr (kWay == Way::kDots) {
       const A* const first = p.a + b * p.a_batch + m0 * p.a_row;
       DotsFor<Cfg>{first, p.a_row, b_from(b, n0), p.b_col, k()}.run(m1 - m0, n1 - n0, tile, kLd);
@@ -158,22 +157,25 @@ struct MatmulRun {
   }
 
   // Vectors of B's columns by elements of A's rows: K's in pieces, in each strip by strip.
-  AOT_INLINE void straight(const Cut& cut, int64_t b, int64_t m0, int64_t m1, int64_t n0,
+  AOT_INLINE void straight(const DirectCut& cut, int64_t b, int64_t m0, int64_t m1, int64_t n0,
                            int64_t n1) const {
-    using Source = std::conditional_t<Cfg::STRIDED_B, RowsOfB<T, B>, PanelsOfB<T>>;
+    constexpr bool kPacks = direct_packs<Cfg>(), kInC = direct_in_c<Cfg>();
+    using Source = std::conditional_t<Cfg::STRIDED_B && !kPacks, RowsOfB<T, B>, PanelsOfB<T>>;
     constexpr DirectCuts kSizes = direct_cuts<T>(Cfg::M, Cfg::N, Cfg::K, Cfg::MB, Cfg::NB);
     const A* const first = p.a + b * p.a_batch + m0 * p.a_row;
-    const T* a;
+    const T* a = nullptr;
     int64_t a_row = p.a_row, a_col = p.a_col;
-    if constexpr (std::is_same_v<A, T>) {
-      a = first;
-    } else {
+    if constexpr (std::is_same_v<A, T>) a = first;
+    if constexpr (!std::is_same_v<A, T>) {
       T* const copy = tile + Cfg::MC * kLd;
       copy_rows(first, p.a_row, p.a_col, m1 - m0, k(), copy, kCopyLd);
       a = copy, a_row = kCopyLd, a_col = 1;
     }
     DirectArgs<T, Source> args{nullptr, a_row, a_col, {}, k(), nullptr, kLd, 0, false};
-    if constexpr (Cfg::STRIDED_B) {
+    if constexpr (kPacks) {
+      pack_any(b_from(b, n0), p.b_row, p.b_col, k(), n1 - n0, packed_b(), k() * kPanel);
+      args.b = {packed_b(), k() * kPanel};
+    } else if constexpr (Cfg::STRIDED_B) {
       args.b = {b_from(b, n0), p.b_row};
     } else {
       args.b = {p.b + b * p.b_batch + n0 / kPanel * b_panel(), b_panel()};
@@ -184,9 +186,7 @@ struct MatmulRun {
     args.line = a_col * int64_t(sizeof(T));
     const auto first_b = args.b;
     for (int64_t k0 = 0; k0 < k(); k0 += kDepth) {
-      args.k = min64(kDepth, k() - k0);
-      args.add = k0 > 0;
-      args.b = first_b.from(k0);
+      args.k = min64(kDepth, k() - k0), args.add = k0 > 0, args.b = first_b.from(k0);
       const bool last = k0 + kDepth >= k();
       auto ahead = args.b.b;
       // Some neighbouring groups of a strip, to where its results are.
@@ -202,7 +202,7 @@ struct MatmulRun {
         }
         T* const results = tile + (kGroupsFirst || kDepth < k() ? i0 * kLd : 0);
         T* c = results;
-        if constexpr (Cfg::PLAIN) std::tie(c, args.ldc) = corner(b, m0 + i0, n0);
+        if constexpr (kInC) std::tie(c, args.ldc) = corner(b, m0 + i0, n0);
         each_group<kSizes.rows, kSizes.vectors>(args, cut.groups, g0, g1, mr, n1 - n0, c);
         return results;
       };
@@ -214,19 +214,19 @@ struct MatmulRun {
           ahead = args.b.at(0) - args.b.first * Simd<T>::kLanes + min64(after, n1 - n0) - 1;
           for (int64_t s = 0; s < cut.strips.count; ++s) multiply(s, g, g + 1);
         }
-        if (!Cfg::PLAIN && last) epi(b, m0, m1, n0, n1, tile, kLd);
+        if (!kInC && last) epi(b, m0, m1, n0, n1, tile, kLd);
         continue;
       }
       for (int64_t s = 0; s < cut.strips.count; ++s) {
         const T* const results = multiply(s, 0, cut.groups.count);
-        if (Cfg::PLAIN || !last) continue;
+        if (kInC || !last) continue;
         epi(b, m0 + cut.strips.begin(s), m0 + cut.strips.begin(s + 1), n0, n1, results, kLd);
       }
     }
   }
 
   // Vectors of A's rows by elements of B's columns; each group's results are turned.
-  AOT_INLINE void turned(const Cut& cut, int64_t b, int64_t m0, int64_t m1, int64_t n0,
+  AOT_INLINE void turned(const DirectCut& cut, int64_t b, int64_t m0, int64_t m1, int64_t n0,
                          int64_t n1) const {
     constexpr int64_t kL = Simd<T>::kLanes;
     using Source = RowsOfB<T, A>;
@@ -263,7 +263,7 @@ struct MatmulRun {
       args.b.first = groups.begin(g);
       args.c = c + j0;
       args.last = min64(columns - j0 - (nv - 1) * kL, kL);
-      kDirectTable<T, Source, ROWS, VECTORS, Cfg::PLAIN>.fn[mr][nv](args);
+      kDirectTable<T, Source, ROWS, VECTORS, direct_in_c<Cfg>()>.fn[mr][nv](args);
     }
   }
 

@@ -213,14 +213,15 @@ constexpr bool packing_pays() {
 }
 
 // K's that a direct product takes at a time. Rows of k's (A across) are read by every strip, in
-// pieces of a line: as many as stay in a third of the first level of cache until the last strip. Of
-// a group that passes strip by strip, as many as that level has room for.
+// pieces of a line: as many as stay in the first level of cache until the last strip, or in a half
+// of it where strips are low, and more of them need a line. Of a group that passes strip by strip,
+// as many as that level has room for.
 template <class Cfg>
 constexpr int64_t direct_depth() {
   using T = compute_t<typename Cfg::A>;
   constexpr int64_t kSize = sizeof(T);
   const int64_t rows = min64(Cfg::M, Cfg::MB), columns = min64(Cfg::N, Cfg::NB);
-  int64_t room = 1 << 14, bytes = (rows + columns) * kSize;  // of a k
+  int64_t room = kFewRegisters ? 1 << 14 : 1 << 15, bytes = (rows + columns) * kSize;  // of a k
   if (direct_groups_first<Cfg>()) {
     const int64_t more = Cfg::N * kSize % 64 == 0 ? 0 : 64;  // rows that begin anywhere
     room = 1 << 15, bytes = direct_shape<T>(rows, columns, Cfg::K).vectors * kVectorBytes + more;
@@ -229,6 +230,27 @@ constexpr int64_t direct_depth() {
   }
   const int64_t most = max64(room / bytes / 4 * 4, 16);
   return ceil_div(Cfg::K, ceil_div(Cfg::K, most));
+}
+
+// Whether results that are stored as they are go to their places at once: where their sums are
+// read and written again for each piece of K, and vectors of them cross lines, a tile is better.
+template <class Cfg>
+constexpr bool direct_in_c() {
+  using T = compute_t<typename Cfg::A>;
+  const bool crosses = Cfg::N * int64_t(sizeof(T)) % kVectorBytes != 0;
+  return Cfg::PLAIN && (direct_depth<Cfg>() >= Cfg::K || !crosses);
+}
+
+// Whether a unit's columns of B are packed, though A is read where it lies: where its columns are
+// not neighbours, and where many strips read vectors that cross lines.
+template <class Cfg>
+constexpr bool direct_packs() {
+  using T = compute_t<typename Cfg::A>;
+  const int64_t columns = round_up(min64(Cfg::N, Cfg::NB), kPanel);
+  const bool crosses = Cfg::N * int64_t(sizeof(T)) % kVectorBytes != 0 &&
+                       min64(Cfg::M, Cfg::MB) > 4 * RegisterBlock<T>::kRows;
+  return Cfg::STRIDED_B && Cfg::A_ALONG == Along::kAcross && std::is_same_v<typename Cfg::B, T> &&
+         Cfg::PACKED >= columns * Cfg::K && (Cfg::B_ALONG == Along::kDepth || crosses);
 }
 
 // The price of a direct product whose k's go in pieces of direct_depth.
@@ -297,6 +319,8 @@ constexpr Way matmul_way() {
   if (turned && Cfg::B_ALONG == Along::kDepth) {
     const int64_t exchanged = price_across<T>(n, m, Cfg::K, kept, true) + turning;
     const int64_t copies = packed_price<T>(m, n, Cfg::K) + m * Cfg::K / 2 + packing;
+    const int64_t direct = price_in_pieces<Cfg>(m, n) + packing * Cfg::M / m;
+    if (direct_packs<Cfg>() && direct < min64(exchanged, copies)) return Way::kDirect;
     return exchanged <= copies ? Way::kTurned : Way::kCopies;
   }
   if (straight) return packing_pays<Cfg>() ? Way::kCopies : Way::kDirect;
@@ -316,8 +340,8 @@ struct DirectCutsOf {
 template <class Cfg>
 constexpr bool brings_b(const DirectCut& cut) {
   constexpr int64_t kBytes = Cfg::K * Cfg::N * int64_t(sizeof(typename Cfg::B));
-  return Cfg::STRIDED_B && !kFewRegisters && kBytes <= kNearBytes && cut.groups.count > 1 &&
-         cut.strips.count > 1;
+  return Cfg::STRIDED_B && !direct_packs<Cfg>() && !kFewRegisters && kBytes <= kNearBytes &&
+         cut.groups.count > 1 && cut.strips.count > 1;
 }
 
 template <class Cfg>

@@ -3,12 +3,15 @@
 //   template <class Cfg, class Epi>
 //   void scan(const ScanArgs<Cfg>& p, int64_t begin, int64_t end, void* scratch, const Epi& epi);
 //
-// Work units are blocks of kScanRows rows: work = ceil(m / kScanRows). Sums and extrema are taken
-// within vectors of a row's neighbours, which also leaves nothing in the tile that is written in
-// elements and read in vectors; other operations take the rows of a block together, which hides the
-// latency of the one operation that each element waits for. Sums of floats accumulate in double, as
-// eager's do. The epilogue takes kScanColumns columns at a time, from the cache.
-//   scratch = kScanRows * min(n rounded up to 16, kScanColumns) * sizeof(compute_t<A>)
+// Work units are blocks of ROWS rows: work = ceil(m / ROWS). Sums and extrema are taken within
+// vectors of a row's neighbours, which also leaves nothing in the tile that is written in elements
+// and read in vectors; other operations take kScanRows rows together, which hides the latency of
+// the one operation that each element waits for. Sums of floats accumulate in double, as eager's
+// do. The epilogue takes kScanColumns columns at a time, from the cache. Units of more rows than
+// kScanRows have no more columns than that: the epilogue takes them together, as what reads a short
+// row at once after it was written, in vectors of another width, waits for it.
+// COLUMNS: n, where few are known; their loop is then written out.
+//   scratch = ROWS * min(n rounded up to 16, kScanColumns) * sizeof(compute_t<A>)
 //   epi(0, m0, m1, n0, n1, const compute_t<A>* tile, int64_t ld)    tile[(m - m0) * ld + j - n0]
 // LANES: rows are neighbours in memory (p.row is 1). So many of them are a work unit, each a lane
 // of vectors that go from column to column, so that every line of memory is read once.
@@ -33,6 +36,8 @@ enum class Combine { sum, prod, max, min, logaddexp };
 struct ScanConfig {
   using A = float;  // element in memory
   static constexpr Combine COMBINE = Combine::sum;
+  static constexpr int64_t ROWS = kScanRows;
+  static constexpr int64_t COLUMNS = 0;
   static constexpr int64_t LANES = 0;
 };
 
@@ -145,35 +150,54 @@ struct RowVector {
     }
   }
   static AOT_INLINE V load(const A* x, int64_t col) {
-    if constexpr (std::is_arithmetic_v<A>) {
-      if (col == 1) return __builtin_convertvector(*reinterpret_cast<const Elements*>(x), V);
-    }
+    // Compilers convert floats to doubles in two halves, so these are asked for by name.
 #if defined(__AVX512F__)
-    if constexpr (!std::is_arithmetic_v<A> && std::is_same_v<Acc, double>) {
+    if constexpr (sizeof(A) <= 4 && std::is_same_v<Acc, double>) {
       if (col == 1) return V(_mm512_maskz_cvtps_pd(0xff, eight_floats(x)));
     }
 #elif defined(__AVX2__)
-    if constexpr (!std::is_arithmetic_v<A> && std::is_same_v<Acc, double>) {
+    if constexpr (sizeof(A) <= 4 && std::is_same_v<Acc, double>) {
       if (col == 1) return V(_mm256_cvtps_pd(four_floats(x)));
     }
 #endif
+    if constexpr (std::is_arithmetic_v<A>) {
+      if (col == 1) return __builtin_convertvector(*reinterpret_cast<const Elements*>(x), V);
+    }
     V v;
     for (int l = 0; l < kLanes; ++l) v[l] = Acc(widen(x[l * col]));
     return v;
   }
 #if defined(__AVX512F__)
   static AOT_INLINE __m256 eight_floats(const A* x) {
+    if constexpr (sizeof(A) == 4) return _mm256_loadu_ps(reinterpret_cast<const float*>(x));
     const __m128i bits = _mm_loadu_si128(reinterpret_cast<const __m128i*>(x));
     if constexpr (std::is_same_v<A, F16>) return _mm256_cvtph_ps(bits);
     return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(bits), 16));
   }
 #elif defined(__AVX2__)
   static AOT_INLINE __m128 four_floats(const A* x) {
+    if constexpr (sizeof(A) == 4) return _mm_loadu_ps(reinterpret_cast<const float*>(x));
     const __m128i bits = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(x));
     if constexpr (std::is_same_v<A, F16>) return _mm_cvtph_ps(bits);
     return _mm_castsi128_ps(_mm_slli_epi32(_mm_cvtepu16_epi32(bits), 16));
   }
 #endif
+
+  static constexpr int steps(int lanes) { return lanes > 1 ? 1 + steps(lanes / 2) : 0; }
+  // Operations of a row's first vector, which may take twice as long, and of an element by itself.
+  static constexpr int kOperations = 2 * (2 * steps(kLanes) + 4), kOfElement = 4;
+
+  // All COUNT columns, in whole vectors: as far as these go there are elements, be they other rows.
+  template <int64_t COUNT>
+  static AOT_INLINE void scan_known(const A* x, int64_t col, T* tile) {
+    const V before = Simd<Acc>::set1(neutral<C, Acc>());
+    V carry = before;
+    AOT_UNROLL for (int64_t j = 0; j < COUNT; j += kLanes) {
+      const V out = combine(carry, running(load(x + j * col, col), before));
+      *reinterpret_cast<Results*>(tile + j) = __builtin_convertvector(out, Results);
+      if (j + kLanes < COUNT) carry = last(out, std::make_integer_sequence<int, kLanes>());
+    }
+  }
 
   // Columns of `n` in whole vectors; how many columns these are. `there`: elements from x on that
   // exist, of this row and those behind it: where they fill the last vector, all columns are done.
@@ -202,6 +226,12 @@ AOT_INLINE void scan_in_vectors(const ScanArgs<Cfg>& p, int64_t m, int64_t j, in
     const auto* const x = p.x + (m + r) * p.row + j * p.col;
     const bool follow = p.col == 1 && p.row >= p.n;
     const int64_t there = follow ? (p.m - 1 - m - r) * p.row + p.n - j : n;
+    if constexpr (Cfg::COLUMNS > 0) {
+      if (round_up(Cfg::COLUMNS, RowVector<Cfg>::kLanes) <= there) {
+        RowVector<Cfg>::template scan_known<Cfg::COLUMNS>(x, p.col, tile + r * ld);
+        continue;
+      }
+    }
     scan_accumulator<Cfg> one[1] = {acc[r]};
     const int64_t done = RowVector<Cfg>::scan(x, p.col, n, there, one[0], tile + r * ld);
     scan_rows<Cfg, 1>(p, x + done * p.col, n - done, one, tile + r * ld + done, 0);
@@ -209,24 +239,61 @@ AOT_INLINE void scan_in_vectors(const ScanArgs<Cfg>& p, int64_t m, int64_t j, in
   }
 }
 
+// ROWS rows from m on, columns j to stop, behind what acc holds of each.
+template <class Cfg, int ROWS>
+AOT_INLINE void scan_columns(const ScanArgs<Cfg>& p, int64_t m, int64_t j, int64_t stop,
+                             scan_accumulator<Cfg> (&acc)[ROWS], compute_t<typename Cfg::A>* tile,
+                             int64_t ld) {
+  constexpr Combine C = Cfg::COMBINE;
+  using Row = RowVector<Cfg>;
+  if constexpr (0 < Cfg::COLUMNS && Cfg::COLUMNS * Row::kOfElement <= Row::kOperations) {
+    scan_rows<Cfg, ROWS>(p, p.x + m * p.row, Cfg::COLUMNS, acc, tile, ld);
+  } else if constexpr (C == Combine::sum || C == Combine::max || C == Combine::min) {
+    scan_in_vectors<Cfg, ROWS>(p, m, j, stop - j, acc, tile, ld);
+  } else {
+    scan_rows<Cfg, ROWS>(p, p.x + m * p.row + j * p.col, stop - j, acc, tile, ld);
+  }
+}
+
+template <class Cfg, int ROWS>
+AOT_INLINE void set_neutral(scan_accumulator<Cfg> (&acc)[ROWS]) {
+  for (auto& a : acc) a = neutral<Cfg::COMBINE, scan_accumulator<Cfg>>();
+}
+
 // ROWS rows from m on, as far as the epilogue takes them at a time.
 template <class Cfg, int ROWS, class Epi>
 AOT_INLINE void scan_block(const ScanArgs<Cfg>& p, int64_t m, compute_t<typename Cfg::A>* tile,
                            const Epi& epi) {
-  using Acc = scan_accumulator<Cfg>;
   const int64_t ld = min64(round_up(p.n, 16), kScanColumns);
-  Acc acc[ROWS];
-  AOT_UNROLL for (int r = 0; r < ROWS; ++r) acc[r] = neutral<Cfg::COMBINE, Acc>();
+  scan_accumulator<Cfg> acc[ROWS];
+  set_neutral<Cfg>(acc);
   for (int64_t j = 0; j < p.n; j += kScanColumns) {
     const int64_t stop = min64(j + kScanColumns, p.n);
-    constexpr Combine C = Cfg::COMBINE;
-    if constexpr (C == Combine::sum || C == Combine::max || C == Combine::min) {
-      scan_in_vectors<Cfg, ROWS>(p, m, j, stop - j, acc, tile, ld);
-    } else {
-      scan_rows<Cfg, ROWS>(p, p.x + m * p.row + j * p.col, stop - j, acc, tile, ld);
-    }
+    scan_columns<Cfg, ROWS>(p, m, j, stop, acc, tile, ld);
     epi(0, m, m + ROWS, j, stop, tile, ld);
   }
+}
+
+// ROWS short rows from m on, into the tile alone.
+template <class Cfg, int ROWS>
+AOT_INLINE void scan_short(const ScanArgs<Cfg>& p, int64_t m, compute_t<typename Cfg::A>* tile,
+                           int64_t ld) {
+  scan_accumulator<Cfg> acc[ROWS];
+  set_neutral<Cfg>(acc);
+  scan_columns<Cfg, ROWS>(p, m, 0, p.n, acc, tile, ld);
+}
+
+// Rows m0 to m1, at most ROWS, no longer than kScanColumns.
+template <class Cfg, class Epi>
+AOT_INLINE void scan_short_rows(const ScanArgs<Cfg>& p, int64_t m0, int64_t m1,
+                                compute_t<typename Cfg::A>* tile, const Epi& epi) {
+  const int64_t ld = round_up(p.n, 16);
+  int64_t m = m0;
+  for (; m + kScanRows <= m1; m += kScanRows) {
+    scan_short<Cfg, int(kScanRows)>(p, m, tile + (m - m0) * ld, ld);
+  }
+  for (; m < m1; ++m) scan_short<Cfg, 1>(p, m, tile + (m - m0) * ld, ld);
+  epi(0, m0, m1, 0, p.n, tile, ld);
 }
 
 // `n` columns of `m` neighbouring rows, behind what acc holds of each.
@@ -276,8 +343,10 @@ AOT_INLINE void scan(const ScanArgs<Cfg>& p, int64_t begin, int64_t end, void* s
       detail::scan_side_by_side<Cfg>(p, m0, m1, tile, epi);
       continue;
     }
-    const int64_t m0 = unit * kScanRows, m1 = min64(m0 + kScanRows, p.m);
-    if (m1 - m0 == kScanRows) {
+    const int64_t m0 = unit * Cfg::ROWS, m1 = min64(m0 + Cfg::ROWS, p.m);
+    if constexpr (Cfg::ROWS > kScanRows) {
+      detail::scan_short_rows<Cfg>(p, m0, m1, tile, epi);
+    } else if (m1 - m0 == kScanRows) {
       detail::scan_block<Cfg, int(kScanRows)>(p, m0, tile, epi);
     } else {
       for (int64_t m = m0; m < m1; ++m) detail::scan_block<Cfg, 1>(p, m, tile, epi);
