@@ -29,8 +29,8 @@ from aot.symbolic import (
     Expr,
     Symbol,
     coefficient_of,
-    exact_quotient,
     integer,
+    is_multiple,
     product,
     row_major_strides,
 )
@@ -453,7 +453,7 @@ class _Copies:
             return ""
         size = self.graph.buffers[view.buffer].dtype.itemsize
         steps = [s for s in strides or () if s not in (0, 1)]
-        if all(exact_quotient(s * size, integer(wanted)) is not None for s in steps):
+        if all(is_multiple(s * size, wanted) for s in steps):
             return ""
         return f"rows of operand {role} do not start at multiples of {wanted} bytes"
 
