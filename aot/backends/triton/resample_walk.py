@@ -25,8 +25,10 @@ from aot.ir.templates.resample import Resample
 from aot.ir.templates.resample2 import Resample2
 from aot.symbolic import Expr, Symbol, ceil_div, coefficient_of, product, substitute
 
-THREAD_COLUMNS = 4
-"""Columns of a thread: what is known of a row is read once for all of them."""
+THREAD_COLUMNS = 2
+"""Columns of a thread: what is known of a row is read once for all of them. Bicubic resizing of 4 x
+3 x 1000^2 to 1500^2, channels last, took 84 us on an H200 with four, 78 with two; antialiased of
+2830^2 to 1415^2 156 and 153."""
 
 MOST_WARPS = 4
 """Warps of a program, unless its template says fewer."""
@@ -34,7 +36,7 @@ MOST_WARPS = 4
 MOST_ROWS, LEAST_ROWS = 32, 4
 """Rows of a program: each has to make anew the sums that it begins with."""
 
-BUSY_POINTS = WARP * THREAD_COLUMNS * 4
+BUSY_POINTS = WARP * 16
 """Results per unit of the device from which programs with fewer rows would not pay."""
 
 

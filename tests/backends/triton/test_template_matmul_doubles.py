@@ -28,7 +28,7 @@ def tile(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Dot
         taken = size.grouped and size.copied and gpu.async_dots
         return (found,) if taken else dot_tiling._DOUBLE
 
-    monkeypatch.setattr(dot_tiling, "_tiles", tiles)
+    monkeypatch.setattr(dot_tiling, "tiles_of", tiles)
     return found
 
 

@@ -36,7 +36,7 @@ def tile(request, monkeypatch):
     def tiles(size, gpu):
         return (request.param,) if size.grouped else dot_tiling._SHARED
 
-    monkeypatch.setattr(dot_tiling, "_tiles", tiles)
+    monkeypatch.setattr(dot_tiling, "tiles_of", tiles)
     return request.param
 
 
@@ -47,7 +47,7 @@ def shared_tile(request, monkeypatch):
     def tiles(size, gpu):
         return (request.param,) if size.grouped and size.marked else dot_tiling._SHARED
 
-    monkeypatch.setattr(dot_tiling, "_tiles", tiles)
+    monkeypatch.setattr(dot_tiling, "tiles_of", tiles)
     monkeypatch.setattr(templates, "shares_blocks", lambda size, gpu: True)
     return request.param
 
