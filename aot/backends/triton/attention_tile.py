@@ -89,13 +89,13 @@ causal), of which blocks of 64 keys took 1.05 to 1.09; 192 columns 0.95 (1008, c
 _PAIR = AttentionTile(2 * _GROUP_ROWS, 128, 4, 2, groups=2)
 _HEIGHTS = {
     64: (_PAIR, 1.24, AttentionTile(3 * _GROUP_ROWS, 128, 4, 2, groups=3)),
-    96: (_PAIR, 1.3, AttentionTile(3 * _GROUP_ROWS, 64, 4, 3, groups=3)),
+    96: (_PAIR, 1.1, AttentionTile(3 * _GROUP_ROWS, 64, 4, 3, groups=3)),
     128: (_PAIR, 1.0, AttentionTile(3 * _GROUP_ROWS, 64, 4, 2, groups=3)),
 }
 """By the greatest size of a head without a causal mask: tiles of two groups and of three, and what
 a row of the former takes beside one of the latter. The one with which multiprocessors end first:
 of 80 columns (4888 keys, 8 heads) three took 162 us on an H200, two in pairs 217, `_HALF` 251; of
-96 (2392 keys, 32 heads), in 4 turns where two take 5, 163 and 194; of 72 (2048 keys, 128 heads) 422
+96 (2392 keys, 32 heads), in 4 turns where two take 5, 189 and 163; of 72 (2048 keys, 128 heads) 422
 and 469, with two blocks in flight 463; of 64 (16384 keys, one head), 86 tiles, 190, and 128 of two
 157; of 128 (5704 keys, 4 heads), in one turn where two take two, 107 and 139."""
 

@@ -431,7 +431,8 @@ def _matrix(
         if not is_int(step) or int(step) < 0 or int(stride) == 0:
             return None
         moved, rest = divmod(int(step), int(stride))
-        if rest and moved:
+        # Copies that begin within a vector of float64 ended in an illegal instruction.
+        if (rest and moved) or rest % each:
             return None
         down, right = (
             down + product((one.symbol, integer(moved))),

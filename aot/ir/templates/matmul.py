@@ -229,7 +229,9 @@ class Matmul(TemplateCall):
             if count:
                 return self._marked(builder, count)
         single = any(self._is_single(builder, role, support) for role in "ab")
-        parts = support.parts(*sizes, dtype, single=single)
+        parts = support.parts(*sizes, dtype, single=True) if single else 1
+        single = parts > 1
+        parts = parts if single else support.parts(*sizes, dtype, single=False)
         if parts < 2 or (not single and self._is_odd(builder, support)):
             return whole
         reason = (
@@ -269,11 +271,13 @@ class Matmul(TemplateCall):
         return not _runs_along(builder, self.a) and int(rows) * dtype.itemsize % wish.bytes != 0
 
     def _is_single(self, builder: NestBuilder, role: str, support: MatmulSupport) -> bool:
-        """Whether an operand is read where it lies, in rows that begin within words."""
+        """Whether products of a batch read an operand where it lies, in rows within words."""
         view = self.a if role == "a" else self.b
         dtype = builder.dtype(view.buffer)
         typed = support.of_type(dtype)
-        if typed.rows is None or not typed.rows.words or self.row_words(role, typed) > 1:
+        if typed.rows is None or not typed.rows.words or len(self.output.axes) <= 2:
+            return False
+        if self.row_words(role, typed) > 1:
             return False
         row = view.axes[-1 if _runs_along(builder, view) else -2].extent
         known = builder.buffers[view.buffer].strides is not None

@@ -13,7 +13,8 @@ from torch.nn import functional as F
 
 from aot.backends.triton import dot_tiling, templates
 from aot.backends.triton.backend import TritonBackend
-from aot.backends.triton.dot_tiling import DotTile, Size, shares_blocks
+from aot.backends.triton.dot_parts import shares_blocks
+from aot.backends.triton.dot_tiling import DotTile, Size
 from aot.backends.triton.gpu import GPUS
 from aot.frontend.weights import to_array
 from aot.ir.dtypes import BFLOAT16, FLOAT32
