@@ -25,7 +25,7 @@ from aot.ir.flow import (
 )
 from aot.ir.loops import LoopGraph
 from aot.ir.tensors import TensorType
-from aot.symbolic import as_expr, exact_quotient, product
+from aot.symbolic import as_expr, is_multiple, product
 
 
 def align_slices(outline: Outline[LoopGraph], alignment: int) -> Outline[LoopGraph]:
@@ -54,7 +54,7 @@ def align_slices(outline: Outline[LoopGraph], alignment: int) -> Outline[LoopGra
 
 def _begins_aligned(type_: TensorType, alignment: int) -> bool:
     size = product((*type_.shape, as_expr(type_.dtype.itemsize)))
-    return exact_quotient(size, as_expr(alignment)) is not None
+    return is_multiple(size, alignment)
 
 
 def _with_copies(loop: Repeat[Any], part: Slice, place: str) -> Repeat[Any]:

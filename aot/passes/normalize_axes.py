@@ -13,7 +13,17 @@ from aot.ir.loops import LoopGraph
 from aot.ir.nests import Axis, LoopNest
 from aot.ir.rewrite import index_nodes, simplify_indices, split_axis, substitute_axes
 from aot.ir.templates.base import LoopOp
-from aot.symbolic import Expr, FloorDiv, Modulo, Symbol, exact_quotient, integer, terms, var
+from aot.symbolic import (
+    Expr,
+    FloorDiv,
+    Modulo,
+    Symbol,
+    exact_quotient,
+    integer,
+    is_multiple,
+    terms,
+    var,
+)
 
 MAX_SPLITS = 8
 """Splits of one nest; reshapes that need more keep their divisions."""
@@ -65,7 +75,7 @@ def find_split(nest: LoopNest) -> tuple[Axis, Expr] | None:
                 axis = by_symbol.get(symbol)
                 if axis is None:
                     continue
-                if axis.extent != divisor and exact_quotient(axis.extent, divisor) is not None:
+                if axis.extent != divisor and is_multiple(axis.extent, divisor):
                     return axis, divisor
     return None
 

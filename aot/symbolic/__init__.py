@@ -18,6 +18,7 @@ from aot.symbolic.functions import (
     Symbol,
     exact_quotient,
     expand,
+    is_multiple,
     terms,
 )
 from aot.symbolic.parts import (
@@ -78,6 +79,7 @@ __all__ = [
     "from_front",
     "integer",
     "is_int",
+    "is_multiple",
     "number_and_rest",
     "product",
     "quotients",

@@ -41,6 +41,11 @@ def exact_quotient(dividend: Expr, divisor: Expr) -> Expr | None:
     return quotient if all(map(_is_integral, terms(quotient))) else None
 
 
+def is_multiple(expr: Expr, divisor: Expr | int) -> bool:
+    """Whether an expression is visibly some whole number of times another one; 0 is."""
+    return exact_quotient(expr, sympy.sympify(divisor)) is not None
+
+
 def _is_integral(term: Expr) -> bool:
     """Whether a product has whole numbers and positive powers alone."""
     for factor in term.args if isinstance(term, sympy.Mul) else (term,):

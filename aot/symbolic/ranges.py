@@ -14,8 +14,8 @@ from aot.symbolic.functions import (
     Minimum,
     Modulo,
     Symbol,
-    exact_quotient,
     expand,
+    is_multiple,
     terms,
 )
 
@@ -194,8 +194,8 @@ class Ranges:
         if len(added) < 2:
             return None
         for factor in _candidate_factors(added, b):
-            high = [t for t in added if _divides(factor, t)]
-            low = sympy.Add(*[t for t in added if not _divides(factor, t)])
+            high = [t for t in added if is_multiple(t, factor)]
+            low = sympy.Add(*[t for t in added if not is_multiple(t, factor)])
             if high and low != 0 and self._in_range(low, factor):
                 return sympy.Add(*high), low, factor
         return None
@@ -212,10 +212,6 @@ class Ranges:
         return func(*kept)
 
 
-def _divides(factor: Expr, term: Expr) -> bool:
-    return exact_quotient(term, factor) is not None
-
-
 def _candidate_factors(terms: tuple[Expr, ...], b: Expr) -> list[Expr]:
     """Factors of `b` that some term shares, greatest first."""
     found: list[Expr] = []
@@ -227,8 +223,8 @@ def _candidate_factors(terms: tuple[Expr, ...], b: Expr) -> list[Expr]:
         else:
             factors = rest.args if isinstance(rest, sympy.Mul) else (rest,)
             number = sympy.gcd(abs(coefficient), b.as_coeff_Mul()[0])
-            candidate = sympy.Mul(number, *(f for f in factors if _divides(f, b)))
-        if candidate != 1 and candidate not in found and _divides(candidate, b):
+            candidate = sympy.Mul(number, *(f for f in factors if is_multiple(b, f)))
+        if candidate != 1 and candidate not in found and is_multiple(b, candidate):
             found.append(candidate)
     return found
 

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import pytest
+
 from aot.symbolic import (
     FloorDiv,
     Modulo,
+    dim,
     divisors,
     integer,
+    is_multiple,
     substitute,
     var,
 )
@@ -28,3 +32,19 @@ def test_divisors_are_of_one_dividend_alone() -> None:
     expr = FloorDiv(a, integer(54)) + 3 * Modulo(a, integer(27)) + FloorDiv(b, integer(5)) + a
     assert divisors(expr, a) == {54, 27}
     assert not divisors(expr, a + b)
+
+
+@pytest.mark.parametrize(
+    ("expr", "divisor", "expected"),
+    [
+        (integer(0), 8, True),
+        (integer(24), 8, True),
+        (integer(12), 8, False),
+        (8 * dim("s0") + 16, 8, True),
+        (4 * dim("s0"), 8, False),
+        (dim("s0") * dim("s1"), dim("s1"), True),
+    ],
+    ids=str,
+)
+def test_multiples_are_seen(expr, divisor, expected):
+    assert is_multiple(expr, divisor) == expected

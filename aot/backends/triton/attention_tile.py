@@ -86,10 +86,18 @@ causal), of which blocks of 64 keys took 1.05 to 1.09; 192 columns 0.95 (1008, c
 (512, causal; in pairs 0.74); 64 columns 0.99 (2048, causal), 0.85 (6120).
 """
 
-_HIGH, _HIGH_DEPTHS = AttentionTile(3 * _GROUP_ROWS, 64, 4, 2, groups=3), (65, 96)
-"""Of sizes of heads without a causal mask, where multiprocessors then have no more rows one after
-the other: of 80 columns (4888 keys, 8 heads) 162 us, two groups in pairs 217, `_HALF` 251; of 96
-(2392 keys, 32 heads), in 4 turns where two groups take 5, 194 and 163."""
+_PAIR = AttentionTile(2 * _GROUP_ROWS, 128, 4, 2, groups=2)
+_HEIGHTS = {
+    64: (_PAIR, 1.24, AttentionTile(3 * _GROUP_ROWS, 128, 4, 2, groups=3)),
+    96: (_PAIR, 1.1, AttentionTile(3 * _GROUP_ROWS, 64, 4, 3, groups=3)),
+    128: (_PAIR, 1.0, AttentionTile(3 * _GROUP_ROWS, 64, 4, 2, groups=3)),
+}
+"""By the greatest size of a head without a causal mask: tiles of two groups and of three, and what
+a row of the former takes beside one of the latter. The one with which multiprocessors end first:
+of 80 columns (4888 keys, 8 heads) three took 162 us on an H200, two in pairs 217, `_HALF` 251; of
+96 (2392 keys, 32 heads), in 4 turns where two take 5, 189 and 163; of 72 (2048 keys, 128 heads) 422
+and 469, with two blocks in flight 463; of 64 (16384 keys, one head), 86 tiles, 190, and 128 of two
+157; of 128 (5704 keys, 4 heads), in one turn where two take two, 107 and 139."""
 
 _SOONER = {160: 0.6, 192: 0.33, 256: 0.6}
 """Of these keys, by the greatest size of a head, where programs take two tiles one after the other:
@@ -106,10 +114,11 @@ _EVEN_PAIR_WAVES = 0.75
 _FULL_WAVES = 0.9
 """Of the multiprocessors' time that programs must fill for that, all of them equally long."""
 
-_BUSY_WAVES = 0.75
-"""The same of single tiles; causal ones, longest first, fill it from one and a half waves on. Where
-all begin at once, and would be as few otherwise, the longest one decides, and takes less by groups:
-0.61 (72 columns, 8192 keys, causal, 2 heads)."""
+_BUSY_WAVES, _LOW_ROWS = 0.75, 64
+"""Time of a row by groups, beside that of low tiles without them, and the rows of these; causal
+tiles, longest first, fill multiprocessors from one and a half waves on. Where all begin at once,
+and would be as few otherwise, the longest one decides, and takes less by groups: 0.61 (72 columns,
+8192 keys, causal, 2 heads)."""
 
 _HALVES = 1.3
 """Time of two tiles of half the rows and keys on a multiprocessor, beside that of one alone there
@@ -276,7 +285,14 @@ def in_groups(size: AttentionSize, gpu: Gpu) -> bool:
         other = next(t for depth, t in _HALF.items() if size.depth <= depth)
         alone = _least(gpu) <= programs <= gpu.multiprocessors and other.rows >= tile.rows
         return seen >= least and (alone or 2 * programs >= 3 * gpu.multiprocessors)
-    return seen >= least and _filled(programs, gpu) >= _BUSY_WAVES
+    return seen >= least and _BUSY_WAVES * _in_turn(tile.rows, size, gpu) < _in_turn(
+        _LOW_ROWS, size, gpu
+    )
+
+
+def _in_turn(rows: int, size: AttentionSize, gpu: Gpu) -> int:
+    """Rows that a multiprocessor computes by tiles of so many, one after the other."""
+    return -(-_programs(rows, size) // gpu.multiprocessors) * rows
 
 
 def _filled(programs: int, gpu: Gpu) -> float:
@@ -286,11 +302,11 @@ def _filled(programs: int, gpu: Gpu) -> float:
 
 def _of_groups(size: AttentionSize, gpu: Gpu) -> tuple[int, AttentionTile]:
     least, tile = _of_depth(_BY_GROUPS, size)
-    if size.causal or not _HIGH_DEPTHS[0] <= size.depth <= _HIGH_DEPTHS[1]:
+    if size.causal or size.depth > max(_HEIGHTS):
         return least, tile
-    # Both take as long a row: so many rows a multiprocessor computes, one tile after the other.
-    rows = [-(-_programs(t.rows, size) // gpu.multiprocessors) * t.rows for t in (tile, _HIGH)]
-    return least, _HIGH if rows[1] <= rows[0] else tile
+    pair, price, high = _of_depth(_HEIGHTS, size)
+    sooner = price * _in_turn(pair.rows, size, gpu) < _in_turn(high.rows, size, gpu)
+    return least, pair if sooner else high
 
 
 _Of = TypeVar("_Of")
@@ -357,7 +373,7 @@ def in_pairs(size: AttentionSize, tile: AttentionTile, gpu: Gpu) -> bool:
     if tiles == 1:
         return False
     if not size.causal:
-        even = bool(tile.groups) and any(a <= size.depth <= b for a, b in _EVEN_PAIRS)
+        even = tile.groups == _PAIR.groups and any(a <= size.depth <= b for a, b in _EVEN_PAIRS)
         return even and _filled(programs, gpu) >= _EVEN_PAIR_WAVES
     if tile.groups:
         return _filled(programs, gpu) >= _FULL_WAVES

@@ -70,7 +70,9 @@ _ROUNDED = 16
 """Elements of a block of the input that registers round to TF32 in a cycle, with their way there:
 the products of all but a single step wait for that. 8192 x 64 of 9072 in two parts: 128 x 64 in
 steps of 64 pairs took 76 us, in steps of 32 90, and 256 x 64 in four parts 93; 67 where nothing is
-rounded."""
+rounded. Meanwhile another program on the multiprocessor multiplies, and hides a turn besides: four
+groups of 39200 x 46 of 1600 took 367 us by 128 x 64 in steps of 64, of which one fits, in steps of
+32 258, of 16 254; 256 x 64 327 in steps of 32, alone, 247 in steps of 16."""
 
 _DEEP, _DEEP_ROUNDED = 128, 192
 """Sides of blocks together: deep steps leave larger ones no room for blocks in flight."""
@@ -158,6 +160,11 @@ _SINGLE = (
 
 
 _TF32 = tuple((rows, columns, warps, rate // 2) for rows, columns, warps, rate in _HALF)
+_READY = tuple((r, c, 8 if (r, c) == (128, 64) else warps, rate) for r, c, warps, rate in _TF32)
+"""Of TF32 that is rounded in memory. Twice the warps share what a step's copies cost: 40328 x 64 of
+3312 took 173 us by 128 x 64 with four warps, 157 with eight, and 151 with one block in flight less,
+where a multiprocessor holds two programs."""
+
 _DIGITS = (
     (128, 128, 8, 165),
     (64, 64, 4, 210),
@@ -185,7 +192,7 @@ _DIGITS_APART = (
 of 489: 36 us, with four warps 116)."""
 
 _DOUBLE = (
-    (128, 64, 8, 90),
+    (128, 64, 8, 60),
     (64, 64, 4, 90),
     (64, 32, 4, 75),
     (32, 64, 4, 75),
@@ -195,7 +202,8 @@ _DOUBLE = (
     (16, 32, 4, 35),
     (16, 16, 2, 20),
 )
-"""Not measured: three fifths of what tensor cores do at most."""
+"""Three fifths of what tensor cores do at most; 86528 x 128 of 128 took 98 us by 128 x 64, 71 by 64
+x 64."""
 
 
 @dataclass(frozen=True)
@@ -212,7 +220,7 @@ def _blocks(size: ConvSize, gpu: Gpu) -> _Blocks:
     if size.dtype.itemsize == 8:
         return _Blocks(_DOUBLE, (16,))
     if size.rounded:
-        return _Blocks(_TF32, (64, 32, 16))
+        return _Blocks(_READY if size.ready else _TF32, (64, 32, 16))
     if not gpu.splits_floats:
         return _Blocks(_SINGLE, (32, 16))
     tiles = _DIGITS if not size.last or _fills_vectors(size) else _DIGITS_APART
@@ -275,6 +283,8 @@ def candidates(size: ConvSize, gpu: Gpu) -> Iterator[ConvTile]:
                     continue
                 fit = _fits(tile, size, gpu)
                 most = _EXACT_STAGES if _is_exact(size, gpu) else 5
+                if size.ready and warps == 8 and fit >= 8:
+                    most = min(most, fit // 2)  # so that two programs fit
                 if fit >= 2:
                     yield replace(tile, stages=max(2, min(most, fit, steps(size, tile) + 1)))
 
@@ -322,18 +332,22 @@ def microseconds(size: ConvSize, tile: ConvTile, gpu: Gpu) -> float:
     share = -(-programs // gpu.multiprocessors)
     turns = steps(size, tile)
     multiply = tile.rows * tile.columns * tile.depth / rate
-    if size.rounded and not size.ready and turns > 1:
-        multiply += tile.rows * tile.depth / _ROUNDED
+    rounding = size.rounded and not size.ready and turns > 1
     read = (tile.rows + tile.columns) * tile.depth * size.dtype.itemsize
+    held = tile.stages * read
+    if rounding:
+        multiply += tile.rows * tile.depth / _ROUNDED
+        held += tile.columns * tile.depth * size.dtype.itemsize - read  # the weight, once more
     bandwidth = min(
         _NEAR_BYTES, _FAR_BYTES * gpu.multiprocessors / min(programs, gpu.multiprocessors)
     )
     # Every pair of tap and channel has an address and a mask of its own in a flat block.
     each = 64 if _fills_vectors(size) else 16
     gather = tile.rows * tile.depth / each if tile.flat else 0
-    resident = max(1, min(16 // tile.warps, gpu.shared_bytes // (tile.stages * read)))
+    resident = max(1, min(16 // tile.warps, gpu.shared_bytes // held))
     gathered = _GATHERED if tile.flat and size.dtype.itemsize == 2 else 1.0
-    busy = gathered * share * turns * max(multiply + _TURN, read / bandwidth, gather)
+    turn = 0 if rounding and min(resident, share) > 1 else _TURN
+    busy = gathered * share * turns * max(multiply + turn, read / bandwidth, gather)
     alone = max(_STEP, _LATENCY / (tile.stages - 1))
     if _is_exact(size, gpu):
         least, result = _ALONE
@@ -343,7 +357,7 @@ def microseconds(size: ConvSize, tile: ConvTile, gpu: Gpu) -> float:
     shown = 0.0
     sums = tile.rows * tile.columns // (tile.warps * WARP)
     part = _SHOWN if size.dtype.itemsize == 2 else _SHOWN_ROUNDED * size.rounded
-    if part and (sums > _PAIRED_SUMS or (resident == 1 and not size.rounded)):
+    if part and (sums > _PAIRED_SUMS or (resident == 1 and (rounding or not size.rounded))):
         begun = min(turns, tile.stages - 1) * read / bandwidth
         shown = part * (share - 1) * (_FILL + begun + stored)
     return (max(busy, waiting) + share * stored + shown + _FILL) / _CYCLES

@@ -159,10 +159,9 @@ _NARROW = 64
 _WARPS = 4
 """Of a program, by which `_Times.dear` is meant."""
 
-_ALIGNED = 16
+ALIGNED = 16
 """Bytes that rows start at multiples of."""
 
-_LONG_FLAT, _LEAST_FLAT = 8192, 2048  # Depths of few rows that are cut, and of their parts.
 _WIDE = DotTile(64, 256, 64, 4, 5)
 
 _SHARED = (
@@ -209,7 +208,7 @@ MOST_TEAM, MOST_SHARES = 8, 4
 SHARED_OUT = tuple(replace(tile, shared=MOST_SHARES) for tile in GROUPED)
 """The same where the last blocks may be shared, so that how many there are matters less."""
 
-_FLAT = (
+FLAT = (
     DotTile(FEW_ROWS, 64, 128, 4, 4),
     DotTile(FEW_ROWS, 32, 128, 4, 5),
     DotTile(FEW_ROWS, 16, 256, 2, 4),
@@ -314,88 +313,9 @@ _HIDING = 4
 """Turns of a block that take as long as another one's epilogue. Of 12233 x 40 by 40 x 15304 halves,
 128 by 256 took 0.77 of two blocks of 128 by 128 on an H200."""
 
-_PARTS = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 28, 32)
-_PART = 64
-"""Parts of a depth are multiples of it, else there are zeros behind them."""
-
-_LEAST_PART = 256
-"""Of a depth."""
-
-_LAUNCH = 2.5
-"""Microseconds of the launch that adds up parts, or of one that copies an operand."""
-
-_BYTES = 2.5e6
-"""Bytes in a microsecond that such a launch reads and writes."""
-
-_STREAM = 4e6
-"""Bytes in a microsecond that memory gives at most."""
-
 _LEAVING, _LEFT = 2.0, 2.5e-4
 """Microseconds until other programs have seen that sums have been left, and for each sum of a block
 that one program leaves in memory and another one adds."""
-
-_WORTH_SHARING = 0.85
-"""Of the time without, below which blocks are shared out."""
-
-_CUT_LINES = 1.2
-"""Bytes that are read for each one where parts begin within lines: 8192 x 3408 by 3408 x 32 float64
-took 70 us in three parts, of 71 lines, 80 in four and 84 in two."""
-
-_WORTH, _WORTH_OF_LONG, _SURE = 0.9, 0.95, 10
-"""Of the time of a whole depth, below which its parts are worth their launches; of long ones, where
-so many microseconds are saved besides."""
-
-
-def depth_parts(size: Size, gpu: Gpu) -> int:
-    """In how many parts of the depth a product takes least, with what adds them up."""
-    if size.rows <= FEW_ROWS:
-        return _flat_parts(size, gpu)
-    least = [(_in_parts(size, parts, gpu), parts) for parts in _PARTS if _is_long(size, parts)]
-    whole = _in_parts(size, 1, gpu)
-    time, parts = min(least, default=(whole, 1))
-    return parts if time < max(_WORTH * whole, _WORTH_OF_LONG * whole - _SURE) else 1
-
-
-def shares_blocks(size: Size, gpu: Gpu) -> bool:
-    """Whether sharing out blocks by steps of the depth is worth its launch, which clears marks."""
-    if size.dtype.itemsize != 2 or size.rows <= FEW_ROWS or not gpu.async_dots:
-        return False
-    parts = depth_parts(size, gpu)
-    shared = _in_parts(replace(size, marked=True), 1, gpu) + _LAUNCH
-    return shared < _WORTH_SHARING * _in_parts(size, parts, gpu)
-
-
-def _is_long(size: Size, parts: int) -> bool:
-    return parts > 1 and size.depth >= parts * _LEAST_PART
-
-
-def _flat_parts(size: Size, gpu: Gpu) -> int:
-    """Of few rows, which wait for their second operand: as many parts as there is room for."""
-    tiles = size.batch * -(-size.columns // _FLAT[1].columns)
-    most = min(gpu.units // tiles, size.depth // _LEAST_FLAT)
-    if size.depth <= _LONG_FLAT or most < 2:
-        return 1
-    # Zeros behind the depth make it a multiple, where no number near the best divides it.
-    return next((p for p in range(most, most // 2, -1) if size.depth % p == 0), most)
-
-
-def _in_parts(size: Size, parts: int, gpu: Gpu) -> float:
-    """Microseconds: copies with zeros behind an odd depth, the product, and the sums of parts."""
-    each = -(-size.depth // parts)
-    part = replace(size, batch=size.batch * parts, depth=each)
-    time = min(_microseconds(tile, part, gpu) for tile in _tiles(size, gpu))
-    read: float = size.batch * size.depth * (size.rows + size.columns) * size.dtype.itemsize
-    if parts > 1 and each * size.dtype.itemsize % LINE:
-        read *= _CUT_LINES
-    time = max(time, read / _STREAM)
-    whole = _PART if parts > 1 and size.dtype.itemsize < 8 else _ALIGNED // size.dtype.itemsize
-    even = size.depth % parts == 0 and each % whole == 0
-    if not even:
-        time += _LAUNCH + 2 * size.batch * size.rows * size.depth * size.dtype.itemsize / _BYTES
-    if parts > 1:
-        results = size.batch * size.rows * size.columns
-        time += _LAUNCH + (2 * parts + 1) * results * size.dtype.compute.itemsize / _BYTES
-    return time
 
 
 def dot_tile(size: Size, gpu: Gpu, *, dear: bool) -> DotTile:
@@ -411,11 +331,11 @@ def dot_tile(size: Size, gpu: Gpu, *, dear: bool) -> DotTile:
     if size.rows <= FEW_ROWS:
         best = _flat_tile(size, gpu)
     else:
-        best = min(_tiles(size, gpu), key=lambda tile: _microseconds(tile, size, gpu, dear=dear))
+        best = min(tiles_of(size, gpu), key=lambda tile: microseconds(tile, size, gpu, dear=dear))
     return fitted(best, size, gpu)
 
 
-def _tiles(size: Size, gpu: Gpu) -> tuple[DotTile, ...]:
+def tiles_of(size: Size, gpu: Gpu) -> tuple[DotTile, ...]:
     """Tiles of more rows; programs share where tensor cores work beside other programs."""
     if size.dtype.itemsize == 2:
         if not gpu.async_dots:
@@ -449,9 +369,9 @@ def _loaded(tile: DotTile, size: Size) -> int:
 def _candidates(size: Size, gpu: Gpu) -> list[DotTile]:
     """Tiles worth a measurement."""
     if size.rows <= FEW_ROWS:
-        flat = [tile for tile in _FLAT if tile.columns <= size.columns] or [_FLAT[-1]]
+        flat = [tile for tile in FLAT if tile.columns <= size.columns] or [FLAT[-1]]
         return [replace(t, depth=d, stages=s) for t in flat for d in (64, 128, 256) for s in (3, 5)]
-    return [replace(tile, stages=s) for tile in _tiles(size, gpu) for s in (2, 3, 4, 5)]
+    return [replace(tile, stages=s) for tile in tiles_of(size, gpu) for s in (2, 3, 4, 5)]
 
 
 def fitted(tile: DotTile, size: Size, gpu: Gpu) -> DotTile:
@@ -513,7 +433,8 @@ def _blocks(tile: DotTile, size: Size) -> int:
     return size.batch * -(-size.rows // tile.rows) * -(-size.columns // tile.columns)
 
 
-def _microseconds(tile: DotTile, size: Size, gpu: Gpu, *, dear: bool = False) -> float:
+def microseconds(tile: DotTile, size: Size, gpu: Gpu, *, dear: bool = False) -> float:
+    """What a product should take with a tile."""
     whole, rest = divmod(_blocks(tile, size), gpu.multiprocessors * tile.resident)
     last = -(-rest // gpu.multiprocessors)
     start = _prices(tile, size, gpu)[0].start
@@ -591,10 +512,10 @@ def _inside(extent: int, block: int) -> float:
 
 def line_step(distance: int) -> int:
     """What counts of the bytes between rows: a power of two between 16 and `LINE`."""
-    return max(_ALIGNED, math.gcd(distance, LINE))
+    return max(ALIGNED, math.gcd(distance, LINE))
 
 
 def _flat_tile(size: Size, gpu: Gpu) -> DotTile:
     """The widest tile that gives every multiprocessor a block."""
-    busy = (t for t in _FLAT if _blocks(t, size) >= gpu.multiprocessors)
-    return next(busy, _FLAT[-1])
+    busy = (t for t in FLAT if _blocks(t, size) >= gpu.multiprocessors)
+    return next(busy, FLAT[-1])

@@ -8,7 +8,7 @@ from aot.backends.triton.context import KernelContext
 from aot.ir.dtypes import BFLOAT16, BOOL, FLOAT16, FLOAT32, FLOAT64
 from aot.ir.kernels import TemplateKernel
 from aot.ir.scalar import postorder
-from aot.symbolic import Expr, affine_coefficients, exact_quotient, integer
+from aot.symbolic import Expr, affine_coefficients, is_multiple
 
 _VALUES = (FLOAT16, BFLOAT16, FLOAT32, FLOAT64, BOOL)
 
@@ -66,5 +66,5 @@ def _in_vectors(kernel: TemplateKernel, offset: Expr, column: int, each: int) ->
         return False
     steps, start = list(solved[0]), solved[1]
     along = steps.pop(column)
-    whole = all(e == 0 or exact_quotient(e, integer(each)) is not None for e in (*steps, start))
+    whole = all(is_multiple(e, each) for e in (*steps, start))
     return along == 1 and whole

@@ -26,7 +26,9 @@ from aot.ir.templates.resample2 import Resample2
 from aot.symbolic import Expr, Symbol, ceil_div, coefficient_of, product, substitute
 
 THREAD_COLUMNS = 4
-"""Columns of a thread: what is known of a row is read once for all of them."""
+"""Columns of a thread: what is known of a row is read once for all of them. With two bicubic
+resizing of 4 x 3 x 1000^2 to 1500^2 took 78 us on an H200 for 83, channels last, but 79 for 67
+channels first; antialiased of 2345 x 2456 to 1234 x 1345, channels last, 147 for 124."""
 
 MOST_WARPS = 4
 """Warps of a program, unless its template says fewer."""

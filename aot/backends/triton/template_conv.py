@@ -41,10 +41,12 @@ _FEW = Narrow(
     group_outputs=6,
     multiple=VECTOR,
     multiple_outputs=0,
-    deep=1024,
+    deep=256,
 )
 NARROW = {
-    "float32": replace(_FEW, outputs=32, few=2 * VECTOR, group_outputs=8, multiple_outputs=4),
+    "float32": replace(
+        _FEW, outputs=32, few=2 * VECTOR, group_outputs=8, multiple_outputs=4, deep=1024
+    ),
     "float16": _FEW,
     "bfloat16": _FEW,
 }
@@ -53,7 +55,8 @@ every program that shares an input's rows reads more lines of it than it has use
 few outputs tensor cores' blocks are mostly empty, and what they gather, element by element unless
 channels fill vectors, is used so few times. Deep ones are worth zeros that fill them: on an H200 50
 channels of 49 taps to 4 took 295 us by threads, 124 with zeros (halves), 83 of 49 to 6 709 and 83,
-43 of 25 to 4 226 and 79, in float32 54 of 27 to 6 253 and 222, but 15 of 25 to 8 433 and 552."""
+43 of 25 to 4 226 and 79, 26 of 27 to 4 221 and 67, 11 of 25 to 4 220 and 138, in float32 54 of 27
+to 6 253 and 222, but 15 of 25 to 8 433 and 552."""
 
 _NARROW_OUTPUTS, _GROUP_OUTPUTS = 8, 16
 """Outputs whose sums fit into a thread's registers, of one group and of several: there what is

@@ -21,7 +21,7 @@ from aot.backends.triton.kernel import GLUON, TRITON, EmittedKernel, line_grid
 from aot.backends.triton.template_matmul import GROUP, LEAST_COPIED, Copied, by_copies, by_groups
 from aot.ir.hints import Hints, is_dear
 from aot.ir.nests import Axis
-from aot.symbolic import Expr, Minimum, ceil_div, exact_quotient, integer, is_int, product
+from aot.symbolic import Expr, Minimum, ceil_div, integer, is_int, is_multiple, product
 
 _CHANNEL = 1
 """Which of the result's axes has the channels."""
@@ -126,9 +126,8 @@ def _matrix(
     source: ConvOperand, rows: Expr, columns: Expr, step: Expr, *, flipped: bool = False
 ) -> Copied | None:
     """What a descriptor copies, where rows start at multiples of a vector."""
-    each = integer(VECTOR)
     known = is_int(step) and int(step) > 0 and is_int(columns)
-    whole = all(e == 0 or exact_quotient(e, each) is not None for e in (step, source.start))
+    whole = all(is_multiple(e, VECTOR) for e in (step, source.start))
     if not known or not whole:
         return None
     nowhere = integer(0), integer(0)

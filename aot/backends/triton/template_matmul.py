@@ -54,6 +54,7 @@ from aot.symbolic import (
     coefficient_of,
     integer,
     is_int,
+    is_multiple,
     product,
     row_major_strides,
     substitute,
@@ -292,11 +293,7 @@ def _is_single(source: Operand, axis: Axis, context: KernelContext) -> bool:
     steps = [coefficient_of(offset, s) for s in offset.free_symbols - {beside.symbol}]
     start = substitute(offset, dict.fromkeys(offset.free_symbols, integer(0)))
     ends = (beside.extent,) if context.buffers[source.buffer].dtype.itemsize == 2 else ()
-    return not all(_is_even(e) for e in (*steps, start, *ends))
-
-
-def _is_even(number: Expr | None) -> bool:
-    return number is not None and is_int(number) and int(number) % 2 == 0
+    return not all(e is not None and is_multiple(e, 2) for e in (*steps, start, *ends))
 
 
 def _is_exchanged(
@@ -378,7 +375,7 @@ def _ends_together(matrix: Copied) -> bool:
 def _is_whole(sides: tuple[_Side, _Side], depth: int) -> bool:
     """Whether the depth is so many steps of `depth` each, as far as is known."""
     extent = sides[0][0].depth.extent
-    return is_int(extent) and int(extent) % depth == 0
+    return is_multiple(extent, depth)
 
 
 def _pair(
@@ -411,25 +408,31 @@ def _matrix(
         return None
     (along, deep, *apart), start = solved
     each = ALIGNED // context.buffers[source.buffer].dtype.itemsize
-    if not _is_multiple(start, each):
+    if not all(is_int(e) and int(e) >= 0 for e in (start, along, deep)):
         return None
-    if deep == 1 and _is_multiple(along, each):
+    if not is_multiple(start, each):
+        return None
+    if deep == 1 and is_multiple(along, each):
         rows, columns, stride, flipped = axis.extent, source.depth.extent, along, False
-    elif along == 1 and _is_multiple(deep, each):
+    elif along == 1 and is_multiple(deep, each):
         rows, columns, stride, flipped = source.depth.extent, axis.extent, deep, True
     else:
         return None
     down, right = integer(0), integer(0)
     if planes:
-        if not _is_multiple(apart[-1], each) or apart[-1] == 0 or not _is_one(batch, apart):
+        step = apart[-1]
+        if not is_int(step) or int(step) <= 0 or not is_multiple(step, each):
             return None
-        many = product([a.extent for a in batch]), apart[-1]
+        if not _is_one(batch, apart):
+            return None
+        many = product([a.extent for a in batch]), step
         return Copied(source.buffer, rows, columns, stride, start, flipped, (down, right), many)
     for one, step in zip(batch, apart, strict=True):
         if not is_int(step) or int(step) < 0 or int(stride) == 0:
             return None
         moved, rest = divmod(int(step), int(stride))
-        if rest and moved:
+        # Copies that begin within a vector of float64 ended in an illegal instruction.
+        if (rest and moved) or rest % each:
             return None
         down, right = (
             down + product((one.symbol, integer(moved))),
@@ -448,7 +451,7 @@ def _is_one(batch: tuple[Axis, ...], apart: Sequence[Expr]) -> bool:
 
 def _is_cut(matrix: Copied) -> bool:
     """Whether plain loads would test where rows end within vectors; else they serve few blocks."""
-    return not (is_int(matrix.columns) and int(matrix.columns) % VECTOR == 0)
+    return not is_multiple(matrix.columns, VECTOR)
 
 
 def _write_origins(hooks: Hooks, batch: tuple[Axis, ...], copied: tuple[Copied, Copied]) -> None:
@@ -457,10 +460,6 @@ def _write_origins(hooks: Hooks, batch: tuple[Axis, ...], copied: tuple[Copied, 
         open_batch(body, batch, "batch")
         places = [body.index(e, {})[0] for matrix in copied for e in matrix.origin]
         body.writer.line(f"return {', '.join(places)}")
-
-
-def _is_multiple(number: Expr, each: int) -> bool:
-    return bool(number.is_Integer) and int(number) >= 0 and int(number) % each == 0
 
 
 def by_copies(

@@ -48,7 +48,7 @@ SHARED_PART = 4
 borders both. Otherwise programs are small, as they wait for memory most of the time."""
 
 MOST_ROWS = 16
-"""Rows of a program."""
+"""Rows of a program: with 32 2000^2 to 224^2 took 83 us on an H200 for 88, but 2830^2 173, 148."""
 
 BUSY_POINTS = WARP * THREAD_COLUMNS * 3
 """Inputs of a row per unit of the device, as in a walk along one axis."""

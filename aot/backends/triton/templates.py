@@ -10,13 +10,12 @@ from typing import Any
 from aot.backends.triton.attention_tile import HEAD_SIZE
 from aot.backends.triton.conv_tiling import ConvSize, channel_parts
 from aot.backends.triton.conv_walk import VECTOR
+from aot.backends.triton.dot_parts import depth_parts, shares_blocks, single_parts
 from aot.backends.triton.dot_tiling import (
     FEW_ROWS,
     LINE,
     MOST_GROUPS,
     Size,
-    depth_parts,
-    shares_blocks,
 )
 from aot.backends.triton.gpu import Gpu
 from aot.backends.triton.kernel import EmittedKernel
@@ -361,9 +360,12 @@ class _Parts:
 
     gpu: Gpu
 
-    def __call__(self, batch: int, rows: int, columns: int, depth: int, dtype: DType) -> int:
+    def __call__(
+        self, batch: int, rows: int, columns: int, depth: int, dtype: DType, *, single: bool
+    ) -> int:
         grouped = dtype.itemsize in (2, 8)
-        return depth_parts(Size(rows, columns, depth, batch, dtype, grouped=grouped), self.gpu)
+        size = Size(rows, columns, depth, batch, dtype, grouped=grouped)
+        return single_parts(size, self.gpu) if single else depth_parts(size, self.gpu)
 
 
 @dataclass(frozen=True)

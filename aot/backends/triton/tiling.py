@@ -78,12 +78,19 @@ HELD_BYTES, HELD_THREAD_BYTES = 32768, 256
 """Of such a tile, and of a thread of it, as they are computed with: twice the threads took 1.1
 (float32) and 1.7 (bfloat16) of the time on an H100, twice the tile in float64 1.3."""
 
-HALVES_HELD = 4
-"""So many of a thread's bytes where halves are read: variances of 65536 x 1024 bfloat16 took 43 us
-on an H200 by one warp a tile, 50 by two; twice the tile took as long."""
+HALVES_HELD, SECTOR_BYTES = 4, 32
+"""So many of a thread's bytes where halves are read: variances of 65536 x 1024 bfloat16 took 45 us
+on an H200 by one warp for 32 columns, 43 by two and 42 by two for 64, which are a line, 50 by four
+for 32. Columns of a tile that come from memory together, at least."""
 
 HELD_REGISTERS = 128
 """Of a thread, for what it has read of its rows."""
+
+ROW_WEIGHT, DEAR_ROWS = 2500, 4096
+"""Price of a thread's points of rows of so many elements, from which on half of them are enough:
+others compute while it waits. GELU and norm of 8192 x 4096 bfloat16 took 59 us on an H200 by two
+warps a row and 53 by four, of 16384 x 4096 float32 204 and 192, of 4096 x 16384 bfloat16 139 and
+136 by twice the warps; of 60787 x 1104 138 and 143."""
 
 LEAST_TILE_POINTS, LEAST_TILE_BYTES = 1024, 6144
 MOST_TILE_LANES = 3072
@@ -341,10 +348,14 @@ def row_tile(kernel: NestKernel, context: KernelContext, hints: Hints, units: in
     longest = max(hints.volume(s.order) for s in spaces.values())
     across = any(_rows_contiguous(kernel, s, context, kernel.outer) for s in spaces.values())
     held = across and len(kernel.stages) > 1 and WHOLE_COLUMNS < longest <= HELD_COLUMNS
-    size = _widest_element(kernel)
-    single = _finds_places(kernel) and size == 8
+    size, narrow = _widest_element(kernel), _narrowest_read(kernel, context)
+    single = _finds_places(kernel) and narrow == 8
     block = _row_block(rows, longest, across, units, _moved(kernel, context), 1 + (not single))
-    block = min(block, HELD_BYTES // size // power_above(longest)) if held else block
+    if held:
+        # Halves have whole lines beside each other; few columns are shared out to all.
+        lanes = (2 if narrow <= 2 else 1) * HELD_BYTES // size // power_above(longest)
+        few = max(SECTOR_BYTES // size, power_above(rows * 4 // units))
+        block = min(block, lanes, few)
     wide = _own_rows(kernel, context, hints, block) if across else 0
     block = wide or block
     columns: dict[tuple[Expr, ...], TileDim] = {}
@@ -355,7 +366,7 @@ def row_tile(kernel: NestKernel, context: KernelContext, hints: Hints, units: in
     wide_placed = False
     if across and not held:
         turn = _across_points(kernel, context, hints, rows // block >= units)
-        wide_placed = placed and _narrowest_read(kernel, context) == 8
+        wide_placed = placed and narrow == 8
         turn = WIDE_PLACED if wide_placed else turn
         if wide_placed and _crosses_lines(kernel, hints, block):
             block, turn = block // 2, turn // 2
@@ -373,7 +384,9 @@ def row_tile(kernel: NestKernel, context: KernelContext, hints: Hints, units: in
         sum(p.block for p in pieces.get(d.name, ())) or d.block for d in columns.values()
     )
     each = TURN_POINTS if across or looped else _row_points(kernel, context, longest)
-    halves = all(context.buffers[a.buffer].dtype.itemsize <= 2 for a in _reads(kernel))
+    own = {s.buffer for t in kernel.stages for n in t.nests for s in n.stores}
+    read = [context.buffers[a.buffer].dtype for a in _reads(kernel) if a.buffer not in own]
+    halves = all(dtype.itemsize <= 2 for dtype in read)
     each = (HALVES_HELD if halves else 1) * HELD_THREAD_BYTES // size if held else each
     each = PLACED_POINTS if placed and (not looped or wide_placed) else each
     warps = power_above(min(16, -(-widest // (WARP * each))))
@@ -475,7 +488,8 @@ def _row_points(kernel: NestKernel, context: KernelContext, longest: int) -> int
     points = next(found, LONG_THREAD_POINTS) * 4 // _widest_element(kernel)
     while points > THREAD_POINTS and points * held > HELD_REGISTERS:
         points //= 2
-    return points
+    dear = points * sum(map(op_weight, postorder(_roots(kernel)))) > ROW_WEIGHT
+    return points // 2 if dear and longest >= DEAR_ROWS else points
 
 
 def _rows_contiguous(

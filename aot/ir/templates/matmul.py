@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
@@ -228,13 +228,18 @@ class Matmul(TemplateCall):
             count = support.marks(*sizes, dtype)
             if count:
                 return self._marked(builder, count)
-        parts = support.parts(*sizes, dtype)
-        if parts < 2 or self._is_odd(builder, support):
+        single = any(self._is_single(builder, role, support) for role in "ab")
+        parts = support.parts(*sizes, dtype, single=True) if single else 1
+        single = parts > 1
+        parts = parts if single else support.parts(*sizes, dtype, single=False)
+        if parts < 2 or (not single and self._is_odd(builder, support)):
             return whole
         reason = (
             f"{sizes[0] * sizes[1] * sizes[2]} results leave the device idle for a depth of {depth}"
         )
-        return Split(self._in_parts(builder, parts, support), f"{parts} parts of the depth", reason)
+        # What is read by single elements starts anywhere.
+        taken = replace(support, rows=None) if single else support
+        return Split(self._in_parts(builder, parts, taken), f"{parts} parts of the depth", reason)
 
     def _is_even(self, builder: NestBuilder, support: MatmulSupport) -> bool:
         """Whether sizes are known, and rows start where the backend wants them."""
@@ -264,6 +269,19 @@ class Matmul(TemplateCall):
         if wish is None or not known or not is_int(rows) or int(rows) < wish.line_rows:
             return False
         return not _runs_along(builder, self.a) and int(rows) * dtype.itemsize % wish.bytes != 0
+
+    def _is_single(self, builder: NestBuilder, role: str, support: MatmulSupport) -> bool:
+        """Whether products of a batch read an operand where it lies, in rows within words."""
+        view = self.a if role == "a" else self.b
+        dtype = builder.dtype(view.buffer)
+        typed = support.of_type(dtype)
+        if typed.rows is None or not typed.rows.words or len(self.output.axes) <= 2:
+            return False
+        if self.row_words(role, typed) > 1:
+            return False
+        row = view.axes[-1 if _runs_along(builder, view) else -2].extent
+        known = builder.buffers[view.buffer].strides is not None
+        return known and is_int(row) and int(row) * dtype.itemsize % typed.rows.words != 0
 
     def _with_whole_rows(self, builder: NestBuilder, support: MatmulSupport) -> Split | None:
         """With zeros behind an odd depth of an input that is copied for its rows in any case.
@@ -378,6 +396,18 @@ class AlignedRows:
     turned_rows: int = 0
 
 
+class DepthParts(Protocol):
+    """How many parts of the depth are the fastest; `single`: its operands are read by elements.
+
+    Those of such a product divide its depth.
+    """
+
+    def __call__(
+        self, batch: int, rows: int, columns: int, depth: int, dtype: DType, *, single: bool
+    ) -> int:
+        """1: the whole depth is."""
+
+
 @dataclass(frozen=True)
 class MatmulSupport(Support[Matmul]):
     """A backend's template for matrix products.
@@ -385,8 +415,7 @@ class MatmulSupport(Support[Matmul]):
     Attributes:
         tiny_weight: Elements of a second operand for which loops are better than packing and tiles,
         tiny_work: where there are no more multiplications than these.
-        parts: How many parts of the depth are the fastest for (batch, rows, columns, depth, type);
-            None: it takes whole depths.
+        parts: How many parts of the depth are the fastest; None: it takes whole depths.
         block: Parts of a depth that no good number divides are multiples of so many.
         rows: Where it wants operands' rows to start; None: anywhere, and it packs weights.
         marks: How many numbers work units want that share blocks of (batch, rows, columns, depth,
@@ -397,7 +426,7 @@ class MatmulSupport(Support[Matmul]):
 
     tiny_weight: int = 4096
     tiny_work: int = 1 << 17
-    parts: Callable[[int, int, int, int, DType], int] | None = None
+    parts: DepthParts | None = None
     block: int = 64
     rows: AlignedRows | None = None
     marks: Callable[[int, int, int, int, DType], int] | None = None

@@ -17,7 +17,7 @@ from aot.backends.triton.conv_tiling import (
 )
 from aot.backends.triton.gpu import GPUS
 from aot.backends.triton.tuning import NOTHING, Measurement, as_config
-from aot.ir.dtypes import BFLOAT16, FLOAT16, FLOAT32
+from aot.ir.dtypes import BFLOAT16, FLOAT16, FLOAT32, FLOAT64
 
 RESNET = (
     # rows, columns, taps, channels of the network's convolutions on one image
@@ -113,3 +113,23 @@ def test_addresses_of_single_elements_stay_in_registers(channels: int) -> None:
         assert tile.rows * tile.columns // lanes + 2 * addresses <= 160
     vectors = list(candidates(replace(conv, channels=32), GPUS["sm_90"]))
     assert any((t.rows, t.columns, t.depth) == (256, 128, 64) for t in vectors)
+
+
+def test_what_registers_round_has_another_program_beside_it() -> None:
+    """While one rounds, the other multiplies: 367 us by deep steps, of which one fits, 247."""
+    size = ConvSize(39200, 46, 4, 25, 64, FLOAT32, last=True, rounded=True)
+    tile = conv_tile(size, GPUS["sm_90"])
+    held = (tile.stages - 1) * (tile.rows + tile.columns) + tile.columns
+    assert 2 * held * tile.depth * 4 <= GPUS["sm_90"].shared_bytes
+
+
+def test_what_is_rounded_in_memory_is_copied_by_eight_warps() -> None:
+    size = ConvSize(40328, 64, 1, 9, 368, FLOAT32, last=True, rounded=True, ready=True)
+    tile = conv_tile(size, GPUS["sm_90"])
+    assert (tile.rows, tile.columns, tile.warps, tile.stages) == (128, 64, 8, 4)
+
+
+def test_pointwise_convolutions_of_float64_take_blocks_that_share_a_multiprocessor() -> None:
+    size = ConvSize(86528, 128, 1, 1, 128, FLOAT64, last=False)
+    tile = conv_tile(size, GPUS["sm_90"])
+    assert (tile.rows, tile.columns, tile.warps) == (64, 64, 4)

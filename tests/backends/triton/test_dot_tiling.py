@@ -9,7 +9,6 @@ import pytest
 from aot.backends.triton.dot_tiling import (
     LINE,
     Size,
-    depth_parts,
     dot_tile,
     line_step,
 )
@@ -128,32 +127,6 @@ def test_halves_of_digits_stay_in_registers(size, arch):
     assert (tile.rows + tile.columns) * tile.depth <= 64 * 32 * tile.warps
 
 
-@pytest.mark.parametrize(
-    ("size", "cut"),
-    [
-        (Size(256, 1024, 10774, 1, FLOAT32), True),
-        (Size(135, 352, 6768, 1, FLOAT32), True),
-        (Size(256, 736, 16384, 1, FLOAT64), True),
-        (Size(63, 1024, 16237, 1, BFLOAT16), True),
-        (Size(16, 1024, 16384, 1, BFLOAT16), True),
-        (Size(4096, 4096, 4096, 1, FLOAT32), False),
-        (Size(135, 352, 6768, 64, FLOAT32), False),
-        (Size(16384, 1275, 43, 1, FLOAT32), False),
-        (Size(128, 768, 768, 1, BFLOAT16), False),
-        (Size(16, 4096, 4096, 1, BFLOAT16), False),
-    ],
-    ids=str,
-)
-def test_depths_are_cut_where_few_blocks_leave_the_device_idle(size, cut):
-    assert (depth_parts(size, GPUS["sm_90"]) > 1) is cut
-
-
-def test_a_depth_that_divides_is_cut_into_parts_that_start_at_whole_vectors():
-    parts = depth_parts(Size(256, 1024, 10752, 1, FLOAT32), GPUS["sm_90"])
-    assert 10752 % parts == 0
-    assert 10752 // parts % 4 == 0
-
-
 @pytest.mark.parametrize("rows", [3856, 512])
 def test_blocks_that_are_turned_around_are_narrow(rows):
     """Conflicts of banks grow with the columns of such a block."""
@@ -202,12 +175,6 @@ def test_few_rows_of_float64_leave_room_for_a_second_program():
 
 def test_narrow_results_of_float64_have_narrow_blocks():
     assert dot_tile(Size(16384, 16, 16384, 1, FLOAT64), GPUS["sm_90"], dear=False).columns == 16
-
-
-def test_parts_of_a_depth_begin_with_lines():
-    """Three parts of 71 lines each, not four of 53.25; long products are cut for less."""
-    assert depth_parts(Size(8192, 32, 3408, 1, FLOAT64), GPUS["sm_90"]) == 3
-    assert depth_parts(Size(3512, 784, 5684, 1, FLOAT64), GPUS["sm_90"]) == 2
 
 
 def test_few_columns_are_multiplied_by_groups_of_warps():

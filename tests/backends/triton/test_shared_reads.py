@@ -52,3 +52,9 @@ def test_values(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_number_alone_has_no_axis() -> None:
     args = (torch.tensor(4.0),)
     check_close(captured(torch.reciprocal, args), torch.reciprocal, args)
+
+
+def test_halves_are_computed_for_two_points() -> None:
+    x, table = (torch.empty(*s, dtype=torch.bfloat16) for s in ((32, 16384, 128), (16384, 128)))
+    source = emitted(captured(turned, (x, table, table))).functions[0].text
+    assert "in tl.static_range(2):" in source

@@ -232,3 +232,18 @@ def test_on_a_gpu(function, size, dtype):
     eager, exact = function(*there), function(*(x.double() for x in args))
     assert not np.isnan(to_array(exact)).any()
     assert not complaint(found, to_array(eager.cpu()), to_array(exact))
+
+
+@pytest.mark.parametrize(
+    ("heads", "keys", "depth", "rows"),
+    [
+        (1, 16384, 64, 128),  # 128 tiles in one turn, of 86 higher ones each is half as long again
+        (8, 16384, 64, 192),
+        (4, 5704, 128, 192),  # one turn, where lower ones take two
+        (1, 11504, 128, 128),  # 90 tiles, which low ones without groups do not beat
+    ],
+)
+def test_heights_of_tiles_follow_what_multiprocessors_end_with(heads, keys, depth, rows):
+    size = AttentionSize(heads, keys, keys, depth, BFLOAT16, False, copied=True)
+    assert in_groups(size, GPUS["sm_90"])
+    assert attention_tile(size, GPUS["sm_90"]).rows == rows

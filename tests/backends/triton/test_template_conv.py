@@ -383,7 +383,9 @@ def test_where_few_outputs_of_a_group_end(
     ("inputs", "outputs", "dtype", "stride", "narrow"),
     [
         (43, 4, HALF, 1, False),
-        (39, 4, HALF, 1, True),
+        (11, 4, HALF, 1, False),
+        (9, 4, HALF, 1, True),
+        (39, 4, torch.float32, 1, True),
         (43, 4, HALF, 2, True),  # each of an input's elements is used a fourth as often
         (54, 6, torch.float32, 1, False),
         (54, 4, torch.float32, 1, True),  # threads sum so few outputs of vectors, too
@@ -392,7 +394,7 @@ def test_where_few_outputs_of_a_group_end(
 def test_deep_groups_are_worth_zeros_that_fill_vectors(
     inputs: int, outputs: int, dtype: torch.dtype, stride: int, narrow: bool
 ) -> None:
-    """1024 pairs of tap and channel are deep."""
+    """256 pairs of tap and channel are deep, of float32 1024."""
     module = model(2 * inputs, 2 * outputs, 5, dtype, groups=2, padding=2, stride=stride)
     assert is_narrow(module, tensor(1, 2 * inputs, 120, 120, dtype=dtype)) == narrow
 

@@ -28,7 +28,7 @@ def tile(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Dot
         taken = size.grouped and size.copied and gpu.async_dots
         return (found,) if taken else dot_tiling._DOUBLE
 
-    monkeypatch.setattr(dot_tiling, "_tiles", tiles)
+    monkeypatch.setattr(dot_tiling, "tiles_of", tiles)
     return found
 
 
@@ -118,3 +118,10 @@ def test_what_a_last_step_reads_of_another_matrix_does_not_count(tile):
     assert executor is not None
     (found,) = executor(captured(product, args), args)
     assert abs(found[0] - to_array((args[0] @ args[1])[0])).max() < 1e-10
+
+
+@pytest.mark.parametrize(("head", "groups"), [(42, True), (41, False)])
+def test_matrices_that_begin_within_vectors_are_by_programs(head, groups):
+    """Heads side by side: copies of such blocks ended in an illegal instruction on an H200."""
+    values = doubles(2, 1024, 8, head).transpose(1, 2)
+    assert is_by_groups(captured(product, (doubles(2, 8, 1024, 1024), values))) == groups

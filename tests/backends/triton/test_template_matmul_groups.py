@@ -13,7 +13,8 @@ from torch.nn import functional as F
 
 from aot.backends.triton import dot_tiling, templates
 from aot.backends.triton.backend import TritonBackend
-from aot.backends.triton.dot_tiling import DotTile, Size, shares_blocks
+from aot.backends.triton.dot_parts import shares_blocks
+from aot.backends.triton.dot_tiling import DotTile, Size
 from aot.backends.triton.gpu import GPUS
 from aot.frontend.weights import to_array
 from aot.ir.dtypes import BFLOAT16, FLOAT32
@@ -36,7 +37,7 @@ def tile(request, monkeypatch):
     def tiles(size, gpu):
         return (request.param,) if size.grouped else dot_tiling._SHARED
 
-    monkeypatch.setattr(dot_tiling, "_tiles", tiles)
+    monkeypatch.setattr(dot_tiling, "tiles_of", tiles)
     return request.param
 
 
@@ -47,7 +48,7 @@ def shared_tile(request, monkeypatch):
     def tiles(size, gpu):
         return (request.param,) if size.grouped and size.marked else dot_tiling._SHARED
 
-    monkeypatch.setattr(dot_tiling, "_tiles", tiles)
+    monkeypatch.setattr(dot_tiling, "tiles_of", tiles)
     monkeypatch.setattr(templates, "shares_blocks", lambda size, gpu: True)
     return request.param
 

@@ -54,7 +54,8 @@ def in_parts(call: Matmul, parts: int = 8) -> Split | None:
     buffers = {"b": Buffer("b", BFLOAT16, (), None, "temp")}
     asked = []
 
-    def price(*problem: object) -> int:
+    def price(*problem: object, single: bool) -> int:
+        assert not single
         asked.append(problem)
         return parts
 
@@ -123,7 +124,7 @@ def test_whole_words_of_few_columns_are_read_where_they_lie() -> None:
 def test_nothing_is_priced_as_one() -> None:
     """The example of a size that is known when the program runs may be 0."""
     asked = []
-    support = MatmulSupport(Matmul, parts=lambda *problem: asked.append(problem) or 1)
+    support = MatmulSupport(Matmul, parts=lambda *problem, **_: asked.append(problem) or 1)
     builder = NestBuilder({"b": Buffer("b", BFLOAT16, (), None, "temp")}, {})
     product(dim("s0"), 8000, 16).split(builder, support, 64, Hints({dim("s0"): 0}))
     assert asked == [(1, 1, 16, 8000, BFLOAT16)]
@@ -146,7 +147,7 @@ def test_parts_are_products_whose_sums_are_taken_in_order() -> None:
 
 def test_a_depth_that_nothing_divides_gets_zeros_behind_it() -> None:
     call, buffers = product(16, 8003, 16), {"b": Buffer("b", BFLOAT16, (), None, "temp")}
-    support = MatmulSupport(Matmul, parts=lambda *_: 8)
+    support = MatmulSupport(Matmul, parts=lambda *_, **__: 8)
     found = call.split(NestBuilder(buffers, {}), support, 64, HINTS)
     assert found is not None
     *copies, products, sums = found.ops
@@ -162,7 +163,7 @@ def test_parts_are_whole_blocks_where_the_device_cares_for_rows(depth: int, each
     """14,000 are 14 times 1000, which are no whole blocks of 64; 13,874 not even whole vectors."""
     call, buffers = product(16, depth, 16), {"b": Buffer("b", FLOAT32, (), None, "temp")}
     rows = AlignedRows(bytes=16, least_uses=32, least_work=1 << 26)
-    support = MatmulSupport(Matmul, parts=lambda *_: 14, rows=rows)
+    support = MatmulSupport(Matmul, parts=lambda *_, **__: 14, rows=rows)
     found = call.split(NestBuilder(buffers, {}), support, 64, HINTS)
     assert found is not None
     *copies, products, _ = found.ops
@@ -249,7 +250,7 @@ def whole_rows(rows: int, depth: int, columns: int, *, weight: bool = True, run:
     x = Buffer("x", BFLOAT16, (), tuple(integer(s) for s in (depth * run, run)), "input")
     w = Buffer("w", BFLOAT16, (), (integer(1), integer(depth)), "weight" if weight else "temp")
     call = replace(call, a=replace(call.a, buffer="x"), b=replace(call.b, buffer="w"))
-    support = MatmulSupport(Matmul, parts=lambda *_: 1, rows=ODD)
+    support = MatmulSupport(Matmul, parts=lambda *_, **__: 1, rows=ODD)
     found = call.split(NestBuilder({"x": x, "w": w}, {}), support, 64, HINTS)
     return found.choice if found else ""
 
