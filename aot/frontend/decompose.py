@@ -11,6 +11,7 @@ import torch
 from aot.frontend.complex_operators import COMPLEX
 from aot.frontend.composites import EXPORTED
 from aot.frontend.gradients import GRADIENTS
+from aot.frontend.losses import multilabel_margin_loss, multilabel_margin_loss_forward
 from aot.frontend.quantized import library_operators
 from aot.frontend.spaces import LOGSPACES
 from aot.frontend.windows import WINDOWS
@@ -293,6 +294,10 @@ OURS = {
     torch.ops.aten.linalg_matrix_exp.default: _matrix_exp,
     torch.ops.aten.resize.default: _resized,
     torch.ops.aten.scaled_dot_product_attention.default: _attention,
+    torch.ops.aten.multilabel_margin_loss.default: multilabel_margin_loss,
+    torch.ops.aten.multilabel_margin_loss_forward.default: multilabel_margin_loss_forward,
+    torch.ops.aten._is_all_true.default: torch.all,
+    torch.ops.aten._is_any_true.default: torch.any,
     **COMPLEX,
     **EXPORTED,
     **GRADIENTS,

@@ -7,9 +7,12 @@ from typing import Any
 
 import pytest
 import torch
+from torch.nn import functional as F
 
+from aot.backends.triton.compile import compile_kernels
 from aot.ir.hints import hints_of
 from aot.ir.kernels import JoinedKernel, fused_parts, side_by_side
+from aot.options import default_cache_dir, environment
 from aot.schedule.memory import live_ranges, plan_memory
 from tests.backends.triton.templates import captured, check_close, emitted
 from tests.launches import grid_of
@@ -61,6 +64,19 @@ def test_sizes_that_are_not_known_yet(batch: int) -> None:
     assert any("end_0" in f.text for f in source.functions)
     torch.manual_seed(seeded(batch))
     check_close(model, function, (torch.randn(batch, 40), torch.randn(batch, 30)))
+
+
+def test_a_part_whose_loops_go_on_from_its_number_is_compiled() -> None:
+    """Behind a bound that is an argument it had 64 bits, and what a loop carries has 32."""
+
+    def function(x: Any) -> Any:
+        return x.mean((2, 3)), F.interpolate(x, size=(7, 7), mode="bilinear", antialias=True)
+
+    dim = torch.export.Dim("batch", min=1, max=16)
+    source = emitted(captured(function, (torch.randn(2, 3, 20, 20),), ({0: dim},)))
+    (joined,) = (f for f in source.functions if "end_0" in f.text)
+    (image,) = compile_kernels([joined], "sm_90", 1, default_cache_dir(environment()))
+    assert image.data
 
 
 def test_one_part_of_a_launch_checks_indices_and_is_the_first() -> None:
