@@ -1,4 +1,4 @@
-"""Losses written again: one whose code in torch reads lengths while it runs, and one that is wrong."""
+"""Losses written again: one whose code in torch reads lengths, and one that torch has wrong."""
 
 from __future__ import annotations
 

@@ -70,7 +70,7 @@ def _branch(part: EmittedKernel, number: int, function: int, bounds: Sequence[st
     """The programs of a part, which run that part's function."""
     head = "else" if number + 1 == len(bounds) else f"if program < {bounds[number]}"
     head = f"el{head}" if number > 0 and head != "else" else head
-    # A bound that is an argument has 64 bits; numbers of programs have 32, as in a kernel's own launch.
+    # A bound that is an argument has 64 bits; numbers of programs have 32, as in a lone launch.
     own = "program" if number == 0 else f"(program - {bounds[number - 1]}).to(tl.int32)"
     names = (n if n == FAULT else f"{n}_{number}" for n in part.parameters)
     return f"    {head}:\n        {NAME}_part{function}({', '.join((*names, own))})\n"
