@@ -217,9 +217,13 @@ class _Copy:
                     self.memory.setdefault(storage, []).append(each)
         return self.memory[_storage(node.meta["val"])]
 
-    def _size(self, size: Any) -> Node:
-        """The node of a size: one that is there, or a new one, computed of what inputs have."""
-        return self._computed(size.node.expr)
+    def _size(self, size: Any) -> Node | int:
+        """The node of a size: one that is there, or a new one, computed of what inputs have.
+
+        A number where checks leave one alone, as that of bins that are as many as experts.
+        """
+        expression = size.node.expr
+        return int(expression) if expression.is_Integer else self._computed(expression)
 
     def _computed(self, expression: Any) -> Node:
         """Of a size's expression. Raises _Whole where inputs have no size that it is made of."""
@@ -318,7 +322,7 @@ class _Written:
         graph: Graph,
         meta: Mapping[str, Any],
         known: Sequence[tuple[Any, Any]],
-        sizes: Callable[[Any], Node],
+        sizes: Callable[[Any], Node | int],
     ) -> None:
         self._graph, self._meta = graph, meta
         self._tensors = {id(value): node for value, node in known if _is_tensor(value)}

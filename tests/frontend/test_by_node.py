@@ -192,3 +192,15 @@ def test_inputs_of_a_program_of_the_users_keep_their_names() -> None:
     (given,) = captured.program.graph_signature.user_inputs
     nodes = [node.name for node in captured.program.graph.nodes if node.op == "placeholder"]
     assert given == "input" and given in nodes
+
+
+def test_a_size_that_a_check_settles_is_a_number() -> None:
+    """As the bins of experts, of which grouped products have so many: it had no node."""
+
+    def bins(x: torch.Tensor) -> torch.Tensor:
+        counts = torch.bincount(x.argmax(-1) % 4, minlength=4)
+        torch._check(counts.shape[0] == 4)
+        return counts.reshape(counts.shape[0], 1) + counts.numel()
+
+    captured = capture_module(Model(bins), (X[0],))
+    torch.testing.assert_close(captured.program.module()(X[0]), bins(X[0]))
