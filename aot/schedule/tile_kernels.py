@@ -8,8 +8,9 @@ expressions of two stages are one node: where a tile holds the whole space, it i
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from aot.ir.kernels import NestKernel, Stage
 from aot.ir.loops import LoopGraph, reads, writes
@@ -184,18 +185,28 @@ def _loads_of(made: Mapping[str, LoopNest], root: Node) -> bool:
     return any(isinstance(a, Access) and a.buffer in made for a in accesses)
 
 
+_Writer = TypeVar("_Writer")
+
+
+def _reads_of(
+    made: Mapping[str, _Writer], nest: LoopNest
+) -> Iterator[tuple[Node, Access, _Writer]]:
+    """The nest's loads of buffers that are made in its kernel, with who makes them."""
+    for node in loads(nest.roots):
+        access = node.attr
+        assert isinstance(access, Access)
+        writer = made.get(access.buffer)
+        if writer is not None:
+            yield node, access, writer
+
+
 def tile_refusal(nests: tuple[LoopNest, ...], outer: tuple[Axis, ...]) -> str:
     """Why the nests cannot share a kernel of tiles on these outer axes; "" when they can."""
     made: dict[str, LoopNest] = {}
     for nest in nests:
         if nest.reduction and nest.axes != outer:
             return f"{nest.name} reduces at more points than the kernel's outer loops have"
-        for node in loads(nest.roots):
-            access = node.attr
-            assert isinstance(access, Access)
-            writer = made.get(access.buffer)
-            if writer is None:
-                continue
+        for node, access, writer in _reads_of(made, nest):
             if any(s.mode != "set" for s in writer.stores):
                 return f"{nest.name} reads what {writer.name} accumulates in memory"
             if any(s.binds for s in writer.stores):
@@ -222,12 +233,7 @@ def _repeated_operations(nests: tuple[LoopNest, ...]) -> int:
     for nest in nests:
         needed = {nest.name}
         found: set[tuple[str, tuple[Expr, ...], Node | None]] = set()
-        for node in loads(nest.roots):
-            access = node.attr
-            assert isinstance(access, Access)
-            writer = made.get(access.buffer)
-            if writer is None:
-                continue
+        for node, access, writer in _reads_of(made, nest):
             needed |= below[writer]
             found.add((writer, access.index, mask_of(node)))
         here = {a.symbol for a in (*nest.axes, *nest.reduction)}

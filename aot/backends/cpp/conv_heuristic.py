@@ -213,7 +213,7 @@ def conv_blocking(
         # Among more pixels there are more that miss the same taps: whole strips of them.
         row = (base.nc + PANEL) * accumulator_bytes + prod(shape.kernel) * _POINTER_BYTES
         mc = max(mc, min(pixels, _ORDERED_BYTES // row))
-    pieced = floats and not turned and not (not patch and _mostly_outside(shape, ow))
+    pieced = floats and not turned and (patch or not _mostly_outside(shape, ow))
     joined = patch and shape.dilation[2] == 1
     run = shape.ic * (shape.kernel[2] if joined else 1)
     return ConvBlocking(
