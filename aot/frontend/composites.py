@@ -8,6 +8,7 @@ and a number of elements is one that the program measures.
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import combinations, combinations_with_replacement, pairwise
@@ -256,6 +257,38 @@ def cholesky(a: Tensor, upper: bool = False) -> Tensor:
     """As torch.cholesky, the older name."""
     factor: Tensor = torch.linalg.cholesky(a, upper=upper)
     return factor
+
+
+def matrix_norm(
+    a: Tensor,
+    ord: Any = "fro",
+    dim: Sequence[int] = (-2, -1),
+    keepdim: bool = False,
+    *,
+    dtype: torch.dtype | None = None,
+) -> Any:
+    """As torch.linalg.matrix_norm of open sizes, which torch takes for constants."""
+    fixed = all(isinstance(size, int) for size in a.shape)
+    if fixed or isinstance(ord, str) or abs(ord) not in (1, 2, math.inf):
+        return NotImplemented
+    a = a if dtype is None else a.to(dtype)
+    rows, columns = (place % a.dim() for place in dim)
+    pick = torch.amax if ord > 0 else torch.amin
+    if abs(ord) == 2:
+        values = torch.linalg.svdvals(a.movedim((rows, columns), (-2, -1)))
+        chosen = pick(values, -1)[..., None, None].movedim((-2, -1), (rows, columns))
+    else:
+        summed, other = (rows, columns) if abs(ord) == 1 else (columns, rows)
+        chosen = pick(a.abs().sum(summed, keepdim=True), other, keepdim=True)
+    return chosen if keepdim else chosen.squeeze((rows, columns))
+
+
+def norm(a: Tensor, ord: Any = None, dim: Any = None, keepdim: bool = False, **given: Any) -> Any:
+    """As torch.linalg.norm, where it is that of matrices of open sizes."""
+    axes = (-2, -1) if dim is None and a.dim() == 2 else dim
+    if ord is None or not isinstance(axes, Sequence) or len(axes) != 2:
+        return NotImplemented
+    return matrix_norm(a, ord, axes, keepdim, **given)
 
 
 def lstsq(a: Tensor, b: Tensor, rcond: float | None = None, *, driver: str | None = None) -> Any:
@@ -519,6 +552,8 @@ COMPOSITES: Mapping[Any, Callable[..., Any]] = {
     **{getattr(torch, name): ours for name, ours in _OURS.items()},
     **{getattr(torch.Tensor, n): ours for n, ours in _OURS.items() if hasattr(torch.Tensor, n)},
     torch.linalg.lstsq: lstsq,
+    torch.linalg.matrix_norm: matrix_norm,
+    torch.linalg.norm: norm,
     torch.cdist: cdist,
     torch.ctc_loss: ctc_loss,
     torch.nn.functional.ctc_loss: ctc_loss,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -203,3 +204,27 @@ def test_a_signal_back_from_a_transform_of_open_length() -> None:
         x = torch.arange(float(n))
         (found,) = interpret_lowered(captured, (x,))
         np.testing.assert_allclose(found, back(x), 1e-5, 1e-4)
+
+
+NORMS = [(order, (-2, -1), False) for order in (1, -1, 2, -2, math.inf, -math.inf)]
+NORMS += [
+    (order, dims, keep)
+    for order in (1, -math.inf)
+    for dims, keep in [((0, 2), True), ((2, 0), False)]
+]
+
+
+@pytest.mark.parametrize(("order", "dims", "keep"), [*NORMS, (2, (1, 2), True)])
+def test_norms_of_matrices_of_open_sizes(order: float, dims: tuple[int, int], keep: bool) -> None:
+    """torch fixes the sizes of a batch, and those of the matrices."""
+
+    def norms(x: torch.Tensor) -> Any:
+        whole = torch.linalg.norm(x[0], order)
+        return torch.linalg.matrix_norm(x, order, dims, keep, dtype=torch.float64), whole
+
+    spec = {"args": ({0: Dim("n", min=1, max=9)},)}
+    captured = capture_module(Calls(norms), (torch.randn(4, 3, 2),), dynamic_shapes=spec)
+    for n in (1, 4, 7):
+        x = torch.randn(n, 3, 2, generator=torch.Generator().manual_seed(n))
+        for found, expected in zip(interpret_lowered(captured, (x,)), norms(x), strict=True):
+            np.testing.assert_allclose(found, expected, 1e-5, 1e-6)
