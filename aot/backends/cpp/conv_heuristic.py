@@ -202,12 +202,10 @@ def conv_blocking(
     base = matmul_blocking(
         pixels, shape.oc, k, accumulator_bytes=accumulator_bytes, b_bytes=b_bytes
     )
-    mb = mc = base.mb
     whole = k <= _WHOLE_K and k * base.nc * accumulator_bytes <= _WHOLE_WEIGHT
-    rows = 1
+    rows = max(1, PATCH_PIXELS // max(ow, 1)) if patch else 1
+    mb = mc = rows * max(ow, 1) if patch else base.mb
     if patch:
-        rows = max(1, PATCH_PIXELS // max(ow, 1))
-        mb = mc = rows * max(ow, 1)
         mc = min(mc, PATCH_PIXELS)
     elif not base.narrow_b and _ordered(shape, ow):
         # Among more pixels there are more that miss the same taps: whole strips of them.
@@ -243,8 +241,11 @@ def _missed(shape: ConvShape, ow: int, dimension: int) -> float:
         each[dimension] for each in (shape.kernel, shape.stride, shape.dilation, shape.padding)
     )
     width = (ow - 1) * stride + (kernel - 1) * step + 1 - 2 * padding  # at least
-    taps = [x * stride - padding + j * step for x in range(ow) for j in range(kernel)]
-    return sum(not 0 <= tap < width for tap in taps) / max(len(taps), 1)
+    missed = ow * kernel
+    for first in range(-padding, kernel * step - padding, step):
+        begin, end = (min(max(-(-(edge - first) // stride), 0), ow) for edge in (0, width))
+        missed -= max(end - begin, 0)
+    return missed / max(ow * kernel, 1)
 
 
 def _ordered(shape: ConvShape, ow: int) -> bool:

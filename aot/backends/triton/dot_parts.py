@@ -10,6 +10,7 @@ from aot.backends.triton.dot_tiling import (
     FLAT,
     LINE,
     Size,
+    blocks_of,
     microseconds,
     tiles_of,
 )
@@ -73,7 +74,7 @@ def single_parts(size: Size, gpu: Gpu) -> int:
     loose = replace(size, copied=False, grouped=False, single=(True, True))
     tile = min(tiles_of(loose, gpu), key=lambda tile: microseconds(tile, loose, gpu))
     loads = (tile.rows + tile.columns) * tile.depth // (tile.warps * WARP)
-    blocks = size.batch * -(-size.rows // tile.rows) * -(-size.columns // tile.columns)
+    blocks = blocks_of(tile, size)
 
     def time(parts: int) -> float:
         share = -(-blocks * parts // gpu.multiprocessors)

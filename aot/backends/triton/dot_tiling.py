@@ -429,13 +429,14 @@ def _shared_elements(tile: DotTile, size: Size) -> int:
     return tile.rows + tile.columns + tile.warps * (rows + columns * (1 + size.turned))
 
 
-def _blocks(tile: DotTile, size: Size) -> int:
+def blocks_of(tile: DotTile, size: Size) -> int:
+    """How many blocks of a tile's rows and columns the results of a product are."""
     return size.batch * -(-size.rows // tile.rows) * -(-size.columns // tile.columns)
 
 
 def microseconds(tile: DotTile, size: Size, gpu: Gpu, *, dear: bool = False) -> float:
     """What a product should take with a tile."""
-    whole, rest = divmod(_blocks(tile, size), gpu.multiprocessors * tile.resident)
+    whole, rest = divmod(blocks_of(tile, size), gpu.multiprocessors * tile.resident)
     last = -(-rest // gpu.multiprocessors)
     start = _prices(tile, size, gpu)[0].start
     wave = _wave_microseconds(tile, size, gpu, tile.resident, dear=dear)
@@ -485,7 +486,7 @@ def _prices(tile: DotTile, size: Size, gpu: Gpu) -> tuple[_Times, Mapping[int, f
         double = size.dtype.itemsize == 8
         return _DOUBLE_GROUP_TIMES[tile.groups] if double else _GROUP_TIMES, _CROSSED
     halves = size.dtype.itemsize == 2 and size.copied and gpu.copies_blocks and gpu.async_dots
-    if halves and not is_few(tile, _blocks(tile, size), gpu):
+    if halves and not is_few(tile, blocks_of(tile, size), gpu):
         return _COPY_TIMES, _CROSSED
     if size.dtype.itemsize == 4 and gpu.splits_floats and tile.warps == _LOW_WARPS:
         return _LOW_TIMES[any(size.single)], _PLAIN_CROSSED
@@ -517,5 +518,5 @@ def line_step(distance: int) -> int:
 
 def _flat_tile(size: Size, gpu: Gpu) -> DotTile:
     """The widest tile that gives every multiprocessor a block."""
-    busy = (t for t in FLAT if _blocks(t, size) >= gpu.multiprocessors)
+    busy = (t for t in FLAT if blocks_of(t, size) >= gpu.multiprocessors)
     return next(busy, FLAT[-1])

@@ -228,10 +228,11 @@ class Matmul(TemplateCall):
             count = support.marks(*sizes, dtype)
             if count:
                 return self._marked(builder, count)
-        single = any(self._is_single(builder, role, support) for role in "ab")
-        parts = support.parts(*sizes, dtype, single=True) if single else 1
+        where_it_lies = any(self._is_single(builder, role, support) for role in "ab")
+        parts = support.parts(*sizes, dtype, single=True) if where_it_lies else 1
         single = parts > 1
-        parts = parts if single else support.parts(*sizes, dtype, single=False)
+        if not single:
+            parts = support.parts(*sizes, dtype, single=False)
         if parts < 2 or (not single and self._is_odd(builder, support)):
             return whole
         reason = (

@@ -372,9 +372,7 @@ def test_few_outputs_of_a_group_are_summed_by_threads(name: str) -> None:
         (7, 4, torch.float64, False),
     ],
 )
-def test_where_few_outputs_of_a_group_end(
-    inputs: int, outputs: int, dtype: torch.dtype, narrow: bool
-) -> None:
+def test_where_narrow_ends(inputs: int, outputs: int, dtype: torch.dtype, narrow: bool) -> None:
     module = model(2 * inputs, 2 * outputs, 3, dtype, groups=2)
     assert is_narrow(module, tensor(1, 2 * inputs, 9, 9, dtype=dtype)) == narrow
 

@@ -9,36 +9,19 @@
 
 namespace aot::linalg {
 
-// R x C products of rows of one matrix and rows of another, the first one's conjugate.
-template <int R, int C, class M>
-AOT_INLINE void multiply_rows(M w, int64_t i, int64_t j, M to) {
+// R x C sums over k < depth of left(r, k) * right(c, k), to where `to` has rows from i and columns
+// from j on.
+template <int R, int C, class M, class Left, class Right>
+AOT_INLINE void multiply_tile(int64_t depth, const Left& left, const Right& right, int64_t i,
+                              int64_t j, M to) {
   using N = typename M::Number;
   N sum[R][C];
   AOT_UNROLL for (int r = 0; r < R; ++r) { AOT_UNROLL for (int c = 0; c < C; ++c) sum[r][c] = N{}; }
-  for (int64_t k = 0; k < w.columns; ++k) {
+  for (int64_t k = 0; k < depth; ++k) {
     N other[C];
-    AOT_UNROLL for (int c = 0; c < C; ++c) other[c] = w.get(j + c, k);
+    AOT_UNROLL for (int c = 0; c < C; ++c) other[c] = right(c, k);
     AOT_UNROLL for (int r = 0; r < R; ++r) {
-      const N own = conjugate(w.get(i + r, k));
-      AOT_UNROLL for (int c = 0; c < C; ++c) sum[r][c] = more_product(own, other[c], sum[r][c]);
-    }
-  }
-  AOT_UNROLL for (int r = 0; r < R; ++r) {
-    AOT_UNROLL for (int c = 0; c < C; ++c) to.set(i + r, j + c, sum[r][c]);
-  }
-}
-
-// R x C elements of the product of v and w.
-template <int R, int C, class M>
-AOT_INLINE void multiply_tile(M v, M w, int64_t i, int64_t j, M to) {
-  using N = typename M::Number;
-  N sum[R][C];
-  AOT_UNROLL for (int r = 0; r < R; ++r) { AOT_UNROLL for (int c = 0; c < C; ++c) sum[r][c] = N{}; }
-  for (int64_t k = 0; k < v.columns; ++k) {
-    N other[C];
-    AOT_UNROLL for (int c = 0; c < C; ++c) other[c] = w.get(k, j + c);
-    AOT_UNROLL for (int r = 0; r < R; ++r) {
-      const N own = v.get(i + r, k);
+      const N own = left(r, k);
       AOT_UNROLL for (int c = 0; c < C; ++c) sum[r][c] = more_product(own, other[c], sum[r][c]);
     }
   }
@@ -64,7 +47,11 @@ void begin_with_squares(M w, int64_t n, M v, Room room) {
   const M held = lanes_at<M>(room.take<T>(M::kParts * n * m * kLanes<T>), n, m);
   const M squares = lanes_at<M>(held.part(0).at, n, n);  // m is at least n
   by_rows_of<2>(n, [&](auto r, int64_t i) {
-    by_rows_of<2>(i + r, [&](auto c, int64_t j) { multiply_rows<r(), c()>(w, i, j, squares); });
+    const auto own = [=](int q, int64_t k) { return conjugate(w.get(i + q, k)); };
+    by_rows_of<2>(i + r, [&](auto c, int64_t j) {
+      const auto other = [=](int q, int64_t k) { return w.get(j + q, k); };
+      multiply_tile<r(), c()>(m, own, other, i, j, squares);
+    });
   });
   steps_lanes(squares, v, LaneRow<T>{room.take<T>(n * kLanes<T>)}, room);
   for (int p = 0; p < M::kParts; ++p) {
@@ -75,7 +62,11 @@ void begin_with_squares(M w, int64_t n, M v, Room room) {
     }
   }
   by_rows_of<2>(n, [&](auto r, int64_t i) {
-    by_rows_of<4>(m, [&](auto c, int64_t j) { multiply_tile<r(), c()>(v, held, i, j, w); });
+    const auto own = [=](int q, int64_t k) { return v.get(i + q, k); };
+    by_rows_of<4>(m, [&](auto c, int64_t j) {
+      const auto other = [=](int q, int64_t k) { return held.get(k, j + q); };
+      multiply_tile<r(), c()>(n, own, other, i, j, w);
+    });
   });
 }
 
