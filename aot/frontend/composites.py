@@ -496,20 +496,24 @@ def unique_consecutive(x: Tensor, *args: Any, **kwargs: Any) -> Any:
 
 
 def bincount(x: Tensor, weights: Tensor | None = None, minlength: int = 0) -> Tensor:
-    """As torch.bincount, whose type of sums some versions of torch trace wrongly."""
+    """As torch.bincount, whose type of sums some versions of torch trace wrongly.
+
+    And whose least number of bins may not be a dynamic size.
+    """
     counted: Tensor = torch.ops.aot.bincount.default(x, weights, minlength)
     return counted
 
 
 def _bincount_size(x: Tensor, weights: Tensor | None, minlength: int) -> Tensor:
     size = _untyped.library.get_ctx().new_dynamic_size()
+    torch._check(size >= minlength)
     if weights is None:
         return x.new_empty((size,), dtype=torch.int64)
     kept = weights.dtype if weights.dtype == torch.float32 else torch.float64
     return x.new_empty((size,), dtype=kept)
 
 
-_library.define("bincount(Tensor x, Tensor? weights, int minlength) -> Tensor")
+_library.define("bincount(Tensor x, Tensor? weights, SymInt minlength) -> Tensor")
 _library.impl("bincount", torch.bincount, "CompositeExplicitAutograd")
 _untyped.library.register_fake("aot::bincount", _bincount_size, lib=_library)
 

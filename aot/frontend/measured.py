@@ -26,7 +26,7 @@ from aot.frontend.sizes import finite
 from aot.frontend.uniques import UNIQUES
 from aot.ir.dtypes import FLOAT32, FLOAT64, INT64, DType
 from aot.ir.tensors import SizeRelation, TensorType, ValueRef
-from aot.symbolic import Expr, integer, product, row_major_strides
+from aot.symbolic import Expr, as_expr, integer, is_int, product, row_major_strides
 
 
 def read_measured(context: Context, target: str, call: MeasuredCall) -> Any:
@@ -173,7 +173,12 @@ def _bincount(context: Context, call: MeasuredCall) -> Any:
     x, weights, least = (*call.args, *defaults[len(call.args) - 1 :])
     target, type_ = "aot.bin_total.default", dense(INT64)
     total = emit(context, call, target, (x, least), f"{call.name}.total", type_)
-    name_size(context, call, bind_dim(context, call, total.name, int(least), None))
+    known = as_expr(least)
+    fewest = int(known) if is_int(known) else 0
+    size = bind_dim(context, call, total.name, fewest, None)
+    if not is_int(known):
+        context.measured.require(SizeRelation(known, "<=", size, "bincount gives minlength bins"))
+    name_size(context, call, size)
     args, type_ = (x, weights), context.type_of(call.result)
     summed = None if weights is None else context.ops.types[weights.name].dtype
     check_traced(type_, {None: INT64, FLOAT32: FLOAT32}.get(summed, FLOAT64))

@@ -89,14 +89,15 @@ def _counts(places: Tensor, bins: Expr) -> Tensor:
 
 
 @REGISTRY.row("aot.bin_total.default")
-def bin_total(call: Call, x: Tensor, least: int) -> Tensor:
+def bin_total(call: Call, x: Tensor, least: int | Expr) -> Tensor:
     """One more than the greatest element, at least `least`; -1 where an element is negative."""
+    fewest = size_node(call.builder, as_expr(least), INT64)
 
     def body(_: tuple[Expr, ...], rat: tuple[Expr, ...]) -> Node:
         value = cast(x.load(rat), INT64)
         negative = reduce_("any", e.lt(value, 0))
         greatest = reduce_("max", e.maximum(value, -1))
-        return e.select(negative, -1, e.maximum(e.add(e.maximum(greatest, -1), 1), int(least)))
+        return e.select(negative, -1, e.maximum(e.add(e.maximum(greatest, -1), 1), fewest))
 
     return call.builder.reduction((), x.shape, [(INT64, body)])[0]
 
