@@ -72,7 +72,11 @@ def body_weight(roots: Iterable[Node]) -> int:
 
 def is_index(node: Node) -> bool:
     """Whether a value counts positions: such ones do not decide how many lanes a vector has."""
-    return node.dtype.name == "int64" and node.op in ("index", "check_index", "const", "load")
+    if node.dtype.name != "int64":
+        return False
+    if node.op == "cast":
+        return node.args[0].dtype.name == "int32"
+    return node.op in ("index", "check_index", "const", "load")
 
 
 def is_dear(roots: Iterable[Node]) -> bool:

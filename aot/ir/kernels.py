@@ -53,7 +53,8 @@ class Stage:
     have been substituted; equal nodes of several nests are the same object, computed once a point).
     `order`: all of the stage's loops, inner and reduction axes, outermost first; a reduction axis
     may stand outside inner ones (then there is an accumulator for each point of those).
-    `vector`: the axis of `order` (always its last one) that is vectorised, None for scalar code.
+    `vector`: the axis of `order` that is vectorised, None for scalar code. It is the last one, but
+    without a reduction one loop may run within it.
     """
 
     inner: tuple[Axis, ...]

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import reduce
 
-from aot.ir.dtypes import INT64
+from aot.ir.dtypes import FLOAT64, INT32, INT64
 from aot.ir.scalar import Node, cast, unary, where
 from aot.lowering import exprs as e
 from aot.lowering.builder import GraphBuilder, Tensor
@@ -70,9 +70,11 @@ class _Axis:
         """The pixel at a whole place (NaN is outside)."""
         size = size_node(self.builder, self.size, place.dtype)
         inside = e.and_(e.ge(place, 0.0), e.lt(place, size))
-        index = self.builder.indirect(
-            cast(e.select(inside, place, 0.0), INT64), self.size, wrap=False
-        )
+        at = e.select(inside, place, 0.0)
+        # float32 names no pixel beyond 32 bits, whose numbers processors convert by the vector.
+        if at.dtype != FLOAT64:
+            at = cast(at, INT32)
+        index = self.builder.indirect(cast(at, INT64), self.size, wrap=False)
         return _Tap(index, inside, weight)
 
 

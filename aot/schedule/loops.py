@@ -20,6 +20,7 @@ from aot.schedule.scheduler import Price, Scheduler
 from aot.schedule.stages import StageDraft, drop_unread, form_stages
 from aot.schedule.strides import StridedAccess
 from aot.schedule.vectorisation import StageCost, nests_reduce, order_by_stride, stage_cost
+from aot.schedule.within import axis_within
 
 GAIN = 0.15
 """Share of its price that a kernel must save for a shared loop to become an inner one."""
@@ -117,8 +118,9 @@ def _pointwise_inner(scheduler: Scheduler, group: Group) -> tuple[Group, Strip |
     """The loops of one pointwise iteration space: which are inner, and the strips of one of them.
 
     The vector axis is inner; with it, in this order: axes that square tiles need; a short one
-    between the elements of a long vector axis; loops until a work unit has `small_unit` points;
-    loops that conditions cut, so that each piece has its code.
+    between the elements of a long vector axis; one whose points share much of what is computed;
+    loops until a work unit has `small_unit` points; loops that conditions cut, so that each piece
+    has its code.
     """
     hints, machine = scheduler.hints, scheduler.machine
     cost = stage_cost(scheduler, (), _whole_draft(group))
@@ -138,6 +140,10 @@ def _pointwise_inner(scheduler: Scheduler, group: Group) -> tuple[Group, Strip |
         rest.remove(between)
         inner.insert(0, between)
         return with_outer(group, tuple(rest)), Strip(vector, machine.strip_points)
+    within = axis_within(hints, machine, group.nests, vector, rest)
+    if within is not None:
+        rest.remove(within)
+        inner.insert(0, within)
     total = hints.volume(group.outer)
     while rest and hints.volume(inner) < machine.small_unit:
         if (
@@ -156,7 +162,16 @@ def _pointwise_inner(scheduler: Scheduler, group: Group) -> tuple[Group, Strip |
     few = hints.volume(rest) < machine.cut_units
     if few and (extent > machine.strip_points or not vector.extent.is_Integer):
         return chosen, Strip(vector, machine.strip_points)
+    if few and within is not None and extent >= 2 * machine.least_strip:
+        return chosen, Strip(vector, _share(scheduler, rest, vector))
     return chosen, None
+
+
+def _share(scheduler: Scheduler, rest: Sequence[Axis], vector: Axis) -> int:
+    """Points of the vector axis for a unit, so that there are units enough; some vectors at least."""
+    hints, machine = scheduler.hints, scheduler.machine
+    points = hints.volume((*rest, vector)) // machine.cut_units
+    return max(1, points // machine.least_strip) * machine.least_strip
 
 
 def _nearest(cost: StageCost, vector: Axis, order: Sequence[Axis]) -> Axis:
@@ -260,8 +275,7 @@ def _row_inner(scheduler: Scheduler, group: Group) -> tuple[Group, Strip | None]
     rest = tuple(a for a in group.outer if a != chosen)
     machine = scheduler.machine
     most = machine.kept_points if nests_reduce(group.nests) else machine.strip_points
-    share, least = scheduler.hints.volume(group.outer) // machine.cut_units, machine.least_strip
-    size = min(most, max(least, share // least * least))
+    size = min(most, _share(scheduler, rest, chosen))
     return with_outer(group, rest), Strip(chosen, size)
 
 
@@ -364,10 +378,18 @@ def _order_stage(
     candidates = draft.domain
     if any(nest.conflicts for nest in draft.nests):
         ordered, candidates = in_order(draft, ordered)
-    vector = _stage_vector(cost.best(candidates)[1], draft, strip)
+    best = cost.best(candidates)[1]
+    if best is not None and not draft.reduction and candidates == draft.domain:
+        best = _nearest(cost, best, ordered)
+    vector = _stage_vector(best, draft, strip)
     kept = [a for a in ordered if a in draft.inner and a != vector]
     reduced = [a for a in ordered if a in draft.reduction and a != vector]
     tail = [vector] if vector is not None else []
+    if vector is not None and not reduced:
+        within = axis_within(scheduler.hints, scheduler.machine, draft.nests, vector, kept)
+        if within is not None:
+            kept.remove(within)
+            tail.append(within)
     return Stage(draft.inner, draft.reduction, (*kept, *reduced, *tail), vector, draft.nests)
 
 

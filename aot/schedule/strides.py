@@ -35,8 +35,11 @@ class StridedAccess:
         return None if symbol in self.indirect else coefficient_of(self.straight, symbol)
 
     def even_stride(self, symbol: Symbol) -> Expr | None:
-        """The same, None where the offset turns somewhere."""
-        return None if symbol in self.indirect else coefficient_of(self.offset, symbol)
+        """The same of the place that values in the offset are added to; None where it turns.
+
+        Those values are of accesses of their own.
+        """
+        return coefficient_of(self.offset, symbol)
 
 
 def strided_accesses(
@@ -100,6 +103,16 @@ def buffer_offset(
     for i, s in zip(index, strides, strict=True):
         total = total + product((i, s))
     return ranges.simplify(total)
+
+
+def named_symbols(node: Node) -> frozenset[Symbol]:
+    """Loop variables and sizes that the node itself names."""
+    attr = node.attr
+    if isinstance(attr, Access):
+        return frozenset[Symbol]().union(*(e.free_symbols for e in attr.index)) - set(attr.binds)
+    if isinstance(attr, IndexValue):
+        return frozenset(attr.expr.free_symbols) - set(attr.binds)
+    return frozenset()
 
 
 def variables(roots: Iterable[Node]) -> frozenset[Symbol]:

@@ -12,7 +12,7 @@ from aot.backends.cpp.text import index_text
 from aot.errors import InternalError
 from aot.ir.dtypes import INT64, DType
 from aot.ir.operations import COMPARE
-from aot.ir.scalar import IndexValue, Node
+from aot.ir.scalar import IndexCheck, IndexValue, Node
 from aot.symbolic import (
     Add,
     Expr,
@@ -28,18 +28,27 @@ from aot.symbolic import (
     terms,
 )
 
+_NARROW = 1 << 31
+"""Positions below it have 32 bits, with a sign."""
+
 _EXACT = 1 << 48
 """`floor_div` of aot/kernel/prelude.h takes lanes up to twice this."""
 
 
 @dataclass(frozen=True)
 class Value:
-    """An emitted value: C++ text, dtype, and "1" or the vector's lane count."""
+    """An emitted value: C++ text, dtype, and "1" or the vector's lane count.
+
+    `narrow`: text of the same in int32, of an int64 that has its value from one. `size`: an index
+    is within a dimension of this size, where that is a number.
+    """
 
     text: str
     dtype: DType
     lanes: str
     constant: bool = False
+    narrow: str = ""
+    size: int | None = None
 
 
 @dataclass(frozen=True)
@@ -49,6 +58,11 @@ class Vector:
     axis: VectorAxis
     lanes: str
     count: str | None
+
+
+def is_narrow_check(check: IndexCheck) -> bool:
+    """Whether a check may be done in 32 bits."""
+    return not check.wrap and check.size.is_Integer and int(check.size) < _NARROW
 
 
 class Indexer:
@@ -121,6 +135,30 @@ class Indexer:
             parts.append(self.index_vector(rest, binds))
         return " + ".join(parts)
 
+    def parted(self, expr: Expr, binds: Mapping[Symbol, Value]) -> tuple[Expr, Expr]:
+        """(what is the same in all lanes, the rest) of a sum."""
+        same = [t for t in terms(expr) if self.step(t, binds) == 0]
+        return Add(*same), Add(*(t for t in terms(expr) if t not in same))
+
+    def narrow_places(self, places: Expr, binds: Mapping[Symbol, Value]) -> str | None:
+        """A vector's places in int32; None where a value has no such twin or may be too great.
+
+        Vectors of 64 bits take two registers, and processors without AVX-512 multiply them slowly.
+        """
+        rest, parts, reach = places, [], 0
+        for symbol, value in binds.items():
+            c = coefficient_of(rest, symbol)
+            if c is None or not c.is_Integer:
+                return None
+            if c == 0:
+                continue
+            if not value.narrow or value.size is None:
+                return None
+            rest = expand(rest - c * symbol)
+            reach += abs(int(c)) * value.size
+            parts.append(value.narrow if c == 1 else f"{value.narrow} * int32_t{{{c}}}")
+        return " + ".join(parts) if rest == 0 and reach < _NARROW else None
+
     def turned(self, expr: Expr, binds: Mapping[Symbol, Value]) -> tuple[Expr, Modulo] | None:
         """(row, place) where `expr` is a remainder that rises by 1 a lane, on top of one row."""
         moving = [t for t in terms(expr) if self.step(t, binds) != 0]
@@ -189,7 +227,7 @@ class Indexer:
         else:
             return None
         bounds = self.context.ranges.bounds(expr)
-        if bounds is None or not all(b.is_Integer and abs(int(b)) < 2**31 for b in bounds):
+        if bounds is None or not all(b.is_Integer and abs(int(b)) < _NARROW for b in bounds):
             return None
         return expr
 

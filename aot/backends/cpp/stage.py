@@ -88,6 +88,8 @@ class StageEmitter:
         inside = [a for a in stage.order if a.symbol in reduced and a != vector]
         if vector is not None:
             (inside if vector.symbol in reduced else kept).append(vector)
+        if vector is not None and stage.order[-1] != vector:
+            within = stage.order[-1]
         kept.sort(key=lambda axis: axis == within)
         self._across = vector is not None and vector.symbol in reduced
         self._kept: Sequence[Axis] = kept

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 
 from aot.backends.cpp.context import KernelContext
-from aot.backends.cpp.indexing import Indexer, Value, Vector
+from aot.backends.cpp.indexing import Indexer, Value, Vector, is_narrow_check
 from aot.backends.cpp.ops import LIMITS, conversion, operation, reinterpretation
 from aot.backends.cpp.text import (
     Writer,
@@ -20,11 +21,11 @@ from aot.backends.cpp.text import (
 from aot.backends.guards import Guard
 from aot.backends.scoped import Scoped
 from aot.errors import InternalError
-from aot.ir.dtypes import BOOL, INT64, UINT8, DType
+from aot.ir.dtypes import BOOL, INT32, INT64, UINT8, DType
 from aot.ir.kernel_facts import maybe_empty
 from aot.ir.nests import JOINING, Store
 from aot.ir.scalar import Access, IndexCheck, IndexValue, Node
-from aot.symbolic import Expr, Symbol
+from aot.symbolic import Expr, Symbol, expand
 
 
 class Body(Indexer, Scoped[Value]):
@@ -89,9 +90,13 @@ class Body(Indexer, Scoped[Value]):
         lanes = next((a.lanes for a in args if a.lanes != "1"), "1")
         texts = [self.as_lanes(a, lanes) for a in args]
         if isinstance(node.attr, IndexCheck):
+            if args[0].narrow and is_narrow_check(node.attr):
+                return self._narrow_check(node.attr, args[0].narrow, lanes)
             text = self._check(node.attr, texts[0], lanes)
         elif node.op == "cast":
             text = conversion(texts[0], args[0].dtype, node.dtype)
+            if node.dtype == INT64 and args[0].dtype == INT32 and lanes != "1":
+                return replace(self.name(text, INT64, lanes), narrow=texts[0])
         elif node.op == "bitcast":
             text = reinterpretation(texts[0], args[0].dtype, node.dtype)
         elif node.op == "where":
@@ -129,11 +134,22 @@ class Body(Indexer, Scoped[Value]):
 
     def _check(self, check: IndexCheck, text: str, lanes: str) -> str:
         size = index_text(check.size, self.context.names)
-        count = lanes
-        if lanes != "1" and self.vector is not None and self.vector.count is not None:
-            count = self.vector.count
         wrap = "true" if check.wrap else "false"
-        return f"aot::check_index<{wrap}>({text}, {size}, {count}, args->fault)"
+        return f"aot::check_index<{wrap}>({text}, {size}, {self._count(lanes)}, args->fault)"
+
+    def _narrow_check(self, check: IndexCheck, text: str, lanes: str) -> Value:
+        """The check in 32 bits, and what it gives in 64 for those who add to it."""
+        size = int(check.size)
+        call = f"aot::check_narrow({text}, {size}, {self._count(lanes)}, args->fault)"
+        narrow = self.name(call, INT32, lanes).text
+        wide = self.name(conversion(narrow, INT32, INT64), INT64, lanes)
+        return replace(wide, narrow=narrow, size=size)
+
+    def _count(self, lanes: str) -> str:
+        """The lanes that count in the open vector."""
+        if lanes != "1" and self.vector is not None and self.vector.count is not None:
+            return self.vector.count
+        return lanes
 
     def _index(self, attr: IndexValue, args: list[Value]) -> Value:
         binds = self.binding(attr.binds, args)
@@ -167,7 +183,8 @@ class Body(Indexer, Scoped[Value]):
                 mask = None
         else:
             lanes = self.vector.lanes if self.vector is not None else "1"
-            text = self._vector_load(pointer, offset, step, binds, mask, lane)
+            within = self._is_within(access)
+            text = self._vector_load(pointer, offset, step, binds, mask, dtype, within=within)
             if mask is not None and mask.lanes != "1":
                 mask = None
         tests = self._filled(node.args[: len(access.binds)])
@@ -187,9 +204,12 @@ class Body(Indexer, Scoped[Value]):
         step: Expr | None,
         binds: Mapping[Symbol, Value],
         mask: Value | None,
-        lane: str,
+        dtype: DType,
+        *,
+        within: bool,
     ) -> str:
-        vector = self.vector
+        """`within`: every lane's place is the buffer's, also where the mask says not to look."""
+        vector, lane = self.vector, lane_type(dtype)
         if vector is None:
             raise InternalError("a vector load outside a vector loop")
         suffix, last = "", ""
@@ -208,13 +228,36 @@ class Body(Indexer, Scoped[Value]):
             size = place.args[1]
             return f"aot::load_turned{suffix}{types}({address}, {first}, {size}{last})"
         if step is None:
-            index = self.index_vector(offset, binds)
-            return f"aot::gather{suffix}{types}({pointer}, {index}{last})"
+            # The lanes' places alone are a vector: of rows beside each other they are the same.
+            same, places = self.parted(offset, binds)
+            address = self.address(pointer, same, binds)
+            index = self.narrow_places(places, binds) or self.index_vector(places, binds)
+            if within and mask is not None and mask.lanes != "1":
+                zero = f"{value_type(dtype, vector.lanes)}({literal(0, dtype)})"
+                return f"aot::select({mask.text}, aot::gather{types}({address}, {index}), {zero})"
+            return f"aot::gather{suffix}{types}({address}, {index}{last})"
         address = self.address(pointer, offset, binds)
         if step == 1:
             return f"aot::load{suffix}{types}({address}{last})"
         stride = index_text(step, self.uniform_names(binds))
         return f"aot::load_strided{suffix}{types}({address}, {stride}{last})"
+
+    def _is_within(self, access: Access) -> bool:
+        """Whether each index is in its dimension whatever the mask, those of checked values are.
+
+        Loading at such places one by one is faster than the instruction that obeys a mask.
+        """
+        shape = self.context.buffers[access.buffer].shape
+        for index, size in zip(access.index, shape, strict=True):
+            if index in access.binds:
+                continue
+            bounds = self.context.ranges.bounds(index)
+            above = None if bounds is None else expand(bounds[1] - size)
+            if bounds is None or above is None or not (bounds[0].is_Integer and above.is_Integer):
+                return False
+            if int(bounds[0]) < 0 or int(above) >= 0:
+                return False
+        return True
 
     def _filled(self, bound: Iterable[Node]) -> list[str]:
         """Tests that no dimension is empty into which these values, already checked, point."""

@@ -127,6 +127,18 @@ AOT_INLINE Vec<int64_t, N> check_index(Vec<int64_t, N> x, int64_t size, int64_t 
   x = select(x < 0, int64_t{0}, x);
   return select(x > last, Vec<int64_t, N>(last), x);
 }
+// The same in 32 bits, for sizes within them.
+template <int N>
+AOT_INLINE Vec<int32_t, N> check_narrow(Vec<int32_t, N> x, int32_t size, int64_t n,
+                                        int32_t* fault) {
+  const Mask<N> outside = (x < 0) | (x >= size);
+  const bool bad = any(n >= N ? outside : outside & first_n<N>(n));
+  if (AOT_UNLIKELY(bad)) *fault = AOT_KERNEL_FAULT_INDEX;
+  if (!AOT_UNLIKELY(bad) && n >= N) return x;
+  const int32_t last = size > 0 ? size - 1 : 0;
+  x = select(x < 0, int32_t{0}, x);
+  return select(x > last, Vec<int32_t, N>(last), x);
+}
 
 // An index in memory as `check_index` gives it, without a word of what is out of range.
 template <bool Wrap, class S>
