@@ -10,7 +10,7 @@ Integer `floordiv` and `mod` round towards minus infinity; by zero they give 0.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, TypeVar
@@ -324,13 +324,16 @@ def substitute_index(
     return rebuild(roots, visit)
 
 
-def guard_loads(root: Node, mask: Node) -> Node:
+def guard_loads(root: Node, mask: Node, known: Collection[Node] = ()) -> Node:
     """`root` with every load below it additionally guarded by `mask` (loads inside masks too).
 
-    An index that is computed of what they give is checked where the mask is true only.
+    An index that is computed of what they give is checked where the mask is true only. `known`:
+    nodes that are evaluated whatever the mask, which stay as they are.
     """
 
     def visit(node: Node, args: tuple[Node, ...]) -> Node:
+        if node in known:
+            return node
         attr = node.attr
         if isinstance(attr, IndexCheck) and not _is_read(args[0]):
             return with_args(node, (where(mask, args[0], const(0, INT64)),))
@@ -348,9 +351,9 @@ def _is_read(x: Node) -> bool:
     return x.op == "load" or (x.op == "cast" and x.args[0].op == "load")
 
 
-def guarded(root: Node, mask: Node) -> Node:
-    """`root` where the mask is true, else 0; where it is false nothing is read."""
-    inside = guard_loads(root, mask)
+def guarded(root: Node, mask: Node, known: Collection[Node] = ()) -> Node:
+    """`root` where the mask is true, else 0; where it is false nothing but `known` is read."""
+    inside = guard_loads(root, mask, known)
     return inside if inside.op == "load" else where(mask, inside, const(0, inside.dtype))
 
 

@@ -316,7 +316,8 @@ def inline_load(node: Node, symbols: tuple[Symbol, ...], value: Node, serial: in
     }
     (moved,) = substitute_index((value,), mapping, binds)
     mask = mask_of(node)
-    return moved if mask is None else guarded(moved, mask)
+    # The indices of a load are values of the consumer, which it has in any case.
+    return moved if mask is None else guarded(moved, mask, frozenset(binds.values()))
 
 
 def _fold_where(node: Node) -> Node:

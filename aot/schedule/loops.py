@@ -168,7 +168,7 @@ def _pointwise_inner(scheduler: Scheduler, group: Group) -> tuple[Group, Strip |
 
 
 def _share(scheduler: Scheduler, rest: Sequence[Axis], vector: Axis) -> int:
-    """Points of the vector axis for a unit, so that there are units enough; some vectors at least."""
+    """Points of the vector axis for a unit, so that there are enough of them, at least some."""
     hints, machine = scheduler.hints, scheduler.machine
     points = hints.volume((*rest, vector)) // machine.cut_units
     return max(1, points // machine.least_strip) * machine.least_strip

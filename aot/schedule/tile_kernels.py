@@ -175,7 +175,7 @@ def _inline(graph: LoopGraph, nest: LoopNest, defined: dict[str, _Definition]) -
             (found.store.value,), mapping, {apart[s]: n for s, n in binds.items()}
         )
         mask = mask_of(fresh)
-        return value if mask is None else guarded(value, mask)
+        return value if mask is None else guarded(value, mask, frozenset(binds.values()))
 
     return with_roots(nest, rebuild(nest.roots, visit))
 

@@ -114,8 +114,11 @@ def _volumes(x: torch.Tensor) -> list[torch.Tensor]:
 
 
 def _grids(dtype: torch.dtype) -> Sequence[Args]:
-    """An image and places in it, some of them outside."""
-    return [(ordinary(dtype, 2, 3, 7, 6), ordinary(dtype, 2, 4, 5, 2, low=-1.4, high=1.4))]
+    """Images and places in them, some of them outside; few channels, and many."""
+    return [
+        (ordinary(dtype, 2, 3, 7, 6), ordinary(dtype, 2, 4, 5, 2, low=-1.4, high=1.4)),
+        (ordinary(dtype, 1, 19, 9, 11), ordinary(dtype, 1, 6, 7, 2, low=-1.4, high=1.4)),
+    ]
 
 
 def _grid_rows() -> Iterator[Row]:

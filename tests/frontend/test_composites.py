@@ -117,6 +117,24 @@ def test_the_type_of_sums_is_ours_to_say() -> None:
         assert node.meta["val"].dtype == torch.bincount(x, weights).dtype
 
 
+def test_a_dynamic_size_may_be_the_least_number_of_bins() -> None:
+    """As degrees are counted: a bin a node, and more where a number is greater."""
+
+    def degrees(x: torch.Tensor, to: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        counts = torch.bincount(to, minlength=x.shape[0])
+        return x / counts[: x.shape[0]].clamp(min=1), counts
+
+    nodes, edges = Dim("nodes", min=2, max=99), Dim("edges", min=2, max=99)
+    spec = {"args": ({0: nodes}, {0: edges})}
+    example = (torch.rand(5), torch.tensor([0, 0, 3]))
+    captured = capture_module(Calls(degrees), example, dynamic_shapes=spec)
+    for size, to in ((5, [0, 0, 3]), (7, [1, 1]), (2, [0, 6, 6, 1])):
+        args = torch.rand(size), torch.tensor(to)
+        found = interpret_lowered(captured, args)
+        for ours, theirs in zip(found, degrees(*args), strict=True):
+            np.testing.assert_array_equal(ours, theirs.numpy())
+
+
 def test_parts_at_negative_positions_of_other_values() -> None:
     captured = _captured(torch.tensor_split, torch.arange(6.0), torch.tensor([1, 3]))
     found = interpret_lowered(captured, (torch.arange(6.0), torch.tensor([2, -1])))

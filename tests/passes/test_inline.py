@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import pytest
 
 from aot.ir.dtypes import FLOAT32, INT64
-from aot.ir.scalar import Access, index_value, loads, unary
+from aot.ir.scalar import Access, Node, binary, const, index_value, loads, unary
 from aot.lowering.builder import GraphBuilder, Tensor
 from aot.passes.inline import inline_producers
-from aot.symbolic import Maximum, as_expr
+from aot.symbolic import Expr, Maximum, as_expr
 from tests.passes.parts import nests
 from tests.schedule.graphs import (
     BATCH,
@@ -113,6 +113,26 @@ def test_gather_at_known_positions_needs_no_check() -> None:
     (read,) = loads(nest.roots)
     assert not read.args
     check_same(graph, inlined)
+
+
+def test_places_are_computed_once_whatever_the_guards_of_what_lies_there() -> None:
+    """Two elements of a producer, read under two masks at places that a third tensor gives."""
+
+    def body(builder: GraphBuilder, x: Tensor, ids: Tensor) -> Sequence[Tensor]:
+        doubled = unary_op("neg", x)
+
+        def value(at: tuple[Expr, ...]) -> Node:
+            place = builder.indirect(ids.load(at), x.shape[0])
+            masks = [binary("lt", ids.load(at), const(k, INT64)) for k in (3, 5)]
+            low, high = (doubled.load((place, as_expr(k)), m) for k, m in enumerate(masks))
+            return binary("add", low, high)
+
+        return [builder.pointwise(ids.shape, FLOAT32, value)]
+
+    graph = make_graph(body, {"x": (9, 2), "ids": (6,)}, dtypes={"ids": INT64})
+    (nest,) = nests(inline_producers(graph, DEVICE))
+    (read,) = (n for n in loads(nest.roots) if n.attr.buffer == "ids")
+    assert not read.attr.masked
 
 
 def _mirrored(builder: GraphBuilder, x: Tensor) -> Tensor:

@@ -331,6 +331,41 @@ def test_gathered_rows_and_elements_check_their_indices():
         assert fault == 1
 
 
+def test_places_of_32_bits_are_checked_and_looked_up_in_them():
+    """Also where a mask leaves lanes out, and in the lanes of a tail."""
+    rng = np.random.default_rng(seeded(13))
+    maker = GraphMaker()
+    i, j = axes(3, 21)
+    maker.buffer("table", FLOAT32, [3, 13, 6])
+    maker.buffer("rows", INT32, [21])
+    maker.buffer("columns", INT32, [21])
+    u, w = var("u0"), var("u1")
+    row, column = (
+        scalar.check_index(cast(maker.read(name, j.symbol), INT64), as_expr(size), wrap=False)
+        for name, size in (("rows", 13), ("columns", 6))
+    )
+    seen = binary("lt", maker.read("rows", j.symbol), const(9, INT32))
+    value = scalar.load("table", FLOAT32, [i.symbol, u, w], {u: row, w: column}, seen)
+    out = maker.output("o", FLOAT32, [3, 21])
+    maker.kernel([nest("n", [i, j], [], (out, [i.symbol, j.symbol], value))], outer=1)
+    program = Program(maker.graph())
+    text = " ".join(f.text for f in program.emitted.functions)
+    assert "check_narrow" in text
+    assert "gather_m" not in text
+    inputs = {
+        "table": rng.normal(size=(3, 13, 6)).astype("f4"),
+        "rows": rng.integers(0, 13, 21).astype("i4"),
+        "columns": rng.integers(0, 6, 21).astype("i4"),
+    }
+    program.check(inputs, exact=True)
+    for place, bad in ((0, 13), (20, -1), (7, 2**31 - 1)):
+        rows = inputs["rows"].copy()
+        rows[place] = bad
+        for level in program._tables:
+            _, fault = program.run(level, {**inputs, "rows": rows}, {})
+            assert fault == 1
+
+
 def test_kernels_that_differ_in_a_slice_share_their_code():
     rng = np.random.default_rng(seeded(12))
     maker = GraphMaker()
