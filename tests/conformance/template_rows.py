@@ -104,6 +104,11 @@ CONVOLUTION = (
     _row("conv1d", _conv(F.conv1d, 2, 1, 1, 2), [(2, 4, 9), (6, 2, 3), (6,)], REAL),
     _row("conv2d", _conv(F.conv2d, 1, 1), [(2, 4, 9, 10), (6, 4, 3, 3), (6,)], REAL),
     _row("conv2d in tiles", _conv(F.conv2d, 1, 1), [(2, 32, 9, 10), (40, 32, 3, 3), (40,)]),
+    _row(
+        "conv2d of few channels and many taps",
+        _conv(F.conv2d),
+        [(2, 8, 9, 10), (10, 8, 5, 5), (10,)],
+    ),
     _row("conv2d dilated", _conv(F.conv2d, (1, 2), 1, 2), [(2, 4, 9, 10), (6, 4, 3, 3), (6,)]),
     _row("conv2d depthwise", _conv(F.conv2d, 2, 1, 1, 4), [(2, 4, 9, 10), (8, 1, 3, 3), (8,)]),
     _row("conv2d same", _conv(F.conv2d, 1, "same"), [(2, 4, 9, 10), (6, 4, 4, 3), (6,)]),

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from aot.backends.triton.gpu import Gpu
 from aot.backends.triton.tiling import WARP, power_above
 from aot.backends.triton.tuning import Problem, as_config
 from aot.ir.dtypes import DType
+from aot.symbolic import Expr, is_int, product
 
 _RESERVED = 4096
 """Shared memory left to barriers and to what the compiler adds."""
@@ -361,3 +362,24 @@ def microseconds(size: ConvSize, tile: ConvTile, gpu: Gpu) -> float:
         begun = min(turns, tile.stages - 1) * read / bandwidth
         shown = part * (share - 1) * (_FILL + begun + stored)
     return (max(busy, waiting) + share * stored + shown + _FILL) / _CYCLES
+
+
+_NARROW_CODE = 1024
+"""Multiplications of a thread up to which taps are written out."""
+
+_NARROW_PAIRS = 1 << 15
+"""Of loads and multiplications written out: Triton compares each with each (8 s for these)."""
+
+
+def taps_at_once(taps: Sequence[Expr], inputs: int, outputs: int, points: int) -> int:
+    """Taps that are written out one after another: all, whole rows of the kernel, or one.
+
+    `inputs`, `outputs`: channels of a program. `points`: of a thread, which share what is written.
+    """
+
+    def may(count: int) -> bool:
+        loads, products = count * inputs, count * inputs * outputs
+        return products * points <= _NARROW_CODE and loads * products <= _NARROW_PAIRS
+
+    runs = [product(taps[k:]) for k in range(len(taps))]
+    return next((int(n) for n in runs if is_int(n) and may(int(n))), 1)

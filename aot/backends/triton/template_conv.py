@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from aot.backends.triton.body import Body
 from aot.backends.triton.context import TileDim
-from aot.backends.triton.conv_tiling import ConvSize, ConvTile, conv_tile
+from aot.backends.triton.conv_tiling import ConvSize, ConvTile, conv_tile, taps_at_once
 from aot.backends.triton.conv_walk import VECTOR, Convolution, ConvWalk, take_apart
 from aot.backends.triton.dot import finish_tile, precision, sums_type
 from aot.backends.triton.gpu import Gpu
@@ -71,9 +71,6 @@ _NARROW_INPUTS = 8
 """Channels of a group that are written out."""
 
 _NARROW_WARPS = 4
-_NARROW_CODE = 1024
-"""Multiplications of a thread up to which there is no loop over taps."""
-
 _DIRECT_COLUMNS = 64
 _STRIP, _MOST_TAPS = 4, 11
 """Places of one strip, which share what their taps see, and along these taps at most."""
@@ -415,7 +412,8 @@ def _emit_narrow(conv: Convolution, hints: Hints, gpu: Gpu) -> EmittedKernel:
     outputs = _most_at_once(int(conv.outputs), most)
     across = int(conv.outputs) // outputs
     rows = _narrow_rows(conv, outputs, across, hints, gpu)
-    each = inputs * outputs * (rows // (WARP * _NARROW_WARPS))
+    channels = inputs if conv.groups == 1 else _most_at_once(inputs, _NARROW_INPUTS)
+    at_once = taps_at_once(conv.taps, inputs, outputs, rows // (WARP * _NARROW_WARPS))
     arguments = {
         "program": program_id(conv.context),
         "group": _group(conv),
@@ -423,9 +421,10 @@ def _emit_narrow(conv: Convolution, hints: Hints, gpu: Gpu) -> EmittedKernel:
         "taps": conv.text(taps),
         "channels": str(inputs),
         "ROWS": str(rows),
-        "CHANNELS": str(inputs if conv.groups == 1 else _most_at_once(inputs, _NARROW_INPUTS)),
+        "CHANNELS": str(channels),
         "OUTPUTS": str(outputs),
-        "UNROLLED": str(is_int(taps) and int(taps) * each <= _NARROW_CODE),
+        "UNROLLED": str(at_once == taps),
+        "TAPS": str(at_once),
     }
     down = ceil_div(product([a.extent for a in conv.positions]), rows)
     grid = (product((down, integer(across))), integer(conv.groups), integer(1))

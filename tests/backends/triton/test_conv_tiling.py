@@ -14,10 +14,12 @@ from aot.backends.triton.conv_tiling import (
     conv_tile,
     problem,
     steps,
+    taps_at_once,
 )
 from aot.backends.triton.gpu import GPUS
 from aot.backends.triton.tuning import NOTHING, Measurement, as_config
 from aot.ir.dtypes import BFLOAT16, FLOAT16, FLOAT32, FLOAT64
+from aot.symbolic import integer
 
 RESNET = (
     # rows, columns, taps, channels of the network's convolutions on one image
@@ -133,3 +135,20 @@ def test_pointwise_convolutions_of_float64_take_blocks_that_share_a_multiprocess
     size = ConvSize(86528, 128, 1, 1, 128, FLOAT64, last=False)
     tile = conv_tile(size, GPUS["sm_90"])
     assert (tile.rows, tile.columns, tile.warps) == (64, 64, 4)
+
+
+@pytest.mark.parametrize(
+    ("taps", "channels", "points", "at_once"),
+    [
+        ((7, 7), (1, 8), 1, 49),
+        ((3, 3), (8, 5), 1, 9),
+        ((5, 5), (8, 5), 1, 5),
+        ((3, 5, 5), (8, 1), 1, 25),
+        ((3, 3), (8, 8), 8, 1),
+        ((64, 64), (1, 1), 1, 64),
+    ],
+)
+def test_so_many_taps_are_written_out_as_triton_takes_seconds_for(
+    taps: tuple[int, ...], channels: tuple[int, int], points: int, at_once: int
+) -> None:
+    assert taps_at_once([integer(n) for n in taps], *channels, points) == at_once

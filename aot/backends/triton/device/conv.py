@@ -139,6 +139,7 @@ def conv_narrow(
     CHANNELS: tl.constexpr,
     OUTPUTS: tl.constexpr,
     UNROLLED: tl.constexpr,
+    TAPS: tl.constexpr,
 ):
     """Computes OUTPUTS channels of ROWS output positions from all `channels` of a group.
 
@@ -147,6 +148,7 @@ def conv_narrow(
     known of positions m before the walk. load_x(args, m, seen, tap, c): what a tap sees of channel
     c, by that. load_w(args, group, tap, c, n): the weight of output n, a number. finish(args,
     group, m, n, acc): stores what the sums of n become. CHANNELS: of a step, which is written out.
+    UNROLLED: all taps are; otherwise TAPS at a time, of which `taps` is a multiple.
     """
     m = program // across * ROWS + tl.arange(0, ROWS)[:, None]
     first = program % across * OUTPUTS
@@ -154,13 +156,25 @@ def conv_narrow(
     acc = (tl.zeros([ROWS, 1], tl.float32),) * OUTPUTS
     if channels == CHANNELS:
         acc = narrow_taps(
-            args, load_x, load_w, group, m, first, seen, taps, 0, acc, CHANNELS, UNROLLED
+            args, load_x, load_w, group, m, first, seen, taps, 0, acc, CHANNELS, UNROLLED, TAPS
         )
     else:
         # What all taps see of a step's channels stays in the nearest cache.
         for start in range(0, channels, CHANNELS):
             acc = narrow_taps(
-                args, load_x, load_w, group, m, first, seen, taps, start, acc, CHANNELS, UNROLLED
+                args,
+                load_x,
+                load_w,
+                group,
+                m,
+                first,
+                seen,
+                taps,
+                start,
+                acc,
+                CHANNELS,
+                UNROLLED,
+                TAPS,
             )
     for n in tl.static_range(OUTPUTS):
         finish(args, group, m, first + n, acc[n])
@@ -180,6 +194,7 @@ def narrow_taps(
     acc,
     CHANNELS: tl.constexpr,
     UNROLLED: tl.constexpr,
+    TAPS: tl.constexpr,
 ):
     """`acc` with what CHANNELS channels from `start` on add at all taps."""
     if UNROLLED:
@@ -188,10 +203,11 @@ def narrow_taps(
                 args, load_x, load_w, group, m, first, seen, tap, start, acc, CHANNELS
             )
     else:
-        for tap in range(taps):
-            acc = narrow_step(
-                args, load_x, load_w, group, m, first, seen, tap, start, acc, CHANNELS
-            )
+        for block in range(0, taps, TAPS):
+            for k in tl.static_range(TAPS):
+                acc = narrow_step(
+                    args, load_x, load_w, group, m, first, seen, block + k, start, acc, CHANNELS
+                )
     return acc
 
 
