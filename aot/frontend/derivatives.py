@@ -27,6 +27,7 @@ _FAILS = re.compile(
     r"|found a fake tensor in the exported program"
     r"|meta conversion to view functorch tensor"
     r"|Expected FakeTensor, got <class 'torch\.Tensor'>"
+    r"|Cannot access data pointer of Tensor that doesn't have storage"
     r"|does not require grad and does not have a grad_fn"
 )
 """What torch says where it records above autograd (2.11 in other words); the last, where a caller

@@ -47,6 +47,7 @@ MODELS: dict[str, Callable[[torch.Tensor], Any]] = {
     "autograd enabled": enabling,
     "grad": torch.func.grad(energy),
     "of no weights": torch.func.grad(lambda x: (x.sin() * x).sum()),
+    "times a number": torch.func.grad(lambda x: (4 * x.exp()).sum()),
     "vjp": lambda x: torch.func.vjp(LAYER, x)[1](torch.ones(len(x), 3))[0],
     "per sample": torch.func.vmap(torch.func.grad(energy)),
     "jacrev": torch.func.vmap(torch.func.jacrev(LAYER)),
