@@ -506,7 +506,7 @@ def bincount(x: Tensor, weights: Tensor | None = None, minlength: int = 0) -> Te
 
 def _bincount_size(x: Tensor, weights: Tensor | None, minlength: int) -> Tensor:
     size = _untyped.library.get_ctx().new_dynamic_size()
-    torch._check(size >= minlength)
+    _untyped._check(size >= minlength)
     if weights is None:
         return x.new_empty((size,), dtype=torch.int64)
     kept = weights.dtype if weights.dtype == torch.float32 else torch.float64

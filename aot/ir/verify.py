@@ -401,6 +401,8 @@ def _verify_stage(kernel: FusedKernel, stage: Stage, fail: Fail) -> None:
             fail(f"{nest.name} reads {sorted(others & set(reads(nest)))} of its own stage")
     if set(stage.order) != {*stage.inner, *stage.reduction}:
         fail("a stage's order is not of its own axes")
+    if stage.vector is not None and stage.vector not in stage.order:
+        fail("a stage's vector axis is none of its loops")
     behind = stage.order[stage.order.index(stage.vector) + 1 :] if stage.vector else ()
     if behind and (stage.reduction or len(behind) > 1):
         fail("more than one loop, or one of a reduction, runs within a stage's vector loop")

@@ -159,6 +159,8 @@ LOOP = axes(i0=4)
 STAGE = Stage(LOOP, (), LOOP, LOOP[0], (COPY,))
 SHORT = axes(i0=2)
 SHORTER = Stage(SHORT, (), SHORT, SHORT[0], (nest(SHORT, X, name="n1", buffer="z"),))
+WIDE = axes(i0=4, i1=1, i2=1)
+WIDER = nest(WIDE, X, index=(I0,))
 KERNEL = NestKernel("k0", (), (STAGE,), None, (), ("x",), ("y",))
 
 
@@ -178,9 +180,13 @@ KERNELS: dict[str, tuple[str, Callable[[], KernelGraph]]] = {
         "not of its own axes",
         lambda: _kernels(replace(KERNEL, stages=(replace(STAGE, order=(), vector=None),))),
     ),
-    "vector axis not last": (
-        "not its last loop",
+    "vector axis of another stage": (
+        "none of its loops",
         lambda: _kernels(replace(KERNEL, stages=(replace(STAGE, vector=axes(i1=4)[0]),))),
+    ),
+    "loops within the vector loop": (
+        "more than one loop",
+        lambda: _kernels(replace(KERNEL, stages=(Stage(WIDE, (), WIDE, WIDE[0], (WIDER,)),))),
     ),
     "strip of a foreign axis": (
         "strip's axis",
