@@ -31,7 +31,7 @@ def merge_products(graph: LoopGraph, machine: Machine) -> LoopGraph:
     if not isinstance(support, MatmulSupport) or support.merges is None:
         return graph
     hints, users = hints_of(graph.dims), _users(graph)
-    for first, second in list(_pairs(graph, users)):
+    for first, second in list(_pairs(graph, users, support)):
         row, depth = first.a.axes
         widths = int(first.output.axes[1].extent), int(second.output.axes[1].extent)
         dtype = graph.buffers[first.a.buffer].dtype
@@ -56,11 +56,13 @@ def _users(graph: LoopGraph) -> _Users:
     return _Users(readers, Counter({name: len(ops) for name, ops in readers.items()}))
 
 
-def _pairs(graph: LoopGraph, users: _Users) -> Iterator[tuple[Matmul, Matmul]]:
+def _pairs(
+    graph: LoopGraph, users: _Users, support: MatmulSupport
+) -> Iterator[tuple[Matmul, Matmul]]:
     """Products of one matrix whose results meet, each in one pair at most."""
     waiting: dict[object, Matmul] = {}
     for op in graph.ops:
-        if not isinstance(op, Matmul) or not _may_be_merged(graph, users, op):
+        if not isinstance(op, support.kind) or not _may_be_merged(graph, users, op):
             continue
         meeting = _meeting(graph, users, op.output.buffer)
         key = (op.a.buffer, _numbered(op.a), op.precision, meeting)
