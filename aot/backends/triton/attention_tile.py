@@ -86,6 +86,12 @@ causal), of which blocks of 64 keys took 1.05 to 1.09; 192 columns 0.95 (1008, c
 (512, causal; in pairs 0.74); 64 columns 0.99 (2048, causal), 0.85 (6120).
 """
 
+_CAUSAL = {96: 768, 128: 640}
+"""The same under a causal mask, by the greatest size of a head, where that is fewer keys: since one
+warp describes keys and values while groups load queries, beginnings take less. Of `_HALF`'s time:
+96 columns 0.81 (1195 keys, in pairs), 0.84 (1739), 0.87 (2112), 0.97 (1024, in pairs); 128 columns
+0.88 (1024, in pairs), 0.96 (827, in pairs). Without a mask not: 80 columns 1.13 (1024), 96 1.05."""
+
 _PAIR = AttentionTile(2 * _GROUP_ROWS, 128, 4, 2, groups=2)
 _HEIGHTS = {
     64: (_PAIR, 1.24, AttentionTile(3 * _GROUP_ROWS, 128, 4, 2, groups=3)),
@@ -277,6 +283,8 @@ def in_groups(size: AttentionSize, gpu: Gpu) -> bool:
     if not size.copied or size.dtype.itemsize != 2 or size.depth < LEAST_GROUP_DEPTH:
         return False
     least, tile = _of_groups(size, gpu)
+    if size.causal:
+        least = min(least, _CAUSAL.get(_bound(_BY_GROUPS, size), least))
     seen = min(size.keys, size.queries) // 2 if size.causal else size.keys
     if in_pairs(size, tile, gpu):
         return seen >= _of_depth(_SOONER, size) * least
@@ -314,7 +322,12 @@ _Of = TypeVar("_Of")
 
 def _of_depth(table: Mapping[int, _Of], size: AttentionSize) -> _Of:
     """What a table by the greatest size of a head has for a problem."""
-    return next(found for depth, found in table.items() if size.depth <= depth)
+    return table[_bound(table, size)]
+
+
+def _bound(table: Mapping[int, object], size: AttentionSize) -> int:
+    """The greatest size of a head of a problem's row of a table."""
+    return next(depth for depth in table if size.depth <= depth)
 
 
 def _table(dtype: DType, gpu: Gpu) -> dict[int, AttentionTile]:

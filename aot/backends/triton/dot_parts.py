@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from aot.backends.triton.dot_tiling import (
@@ -48,6 +49,9 @@ of a multiprocessor that wait beside each other, and what a load takes whoever w
 by 2976 x 1855, both odd, took 194 us on an H200, with both copied 128, where they lie in four parts
 81 and in eight 67."""
 
+_WORTH_MERGING = 0.97
+"""Of the time of products apart, below which one in their place is worth it."""
+
 _WORTH, _WORTH_OF_LONG, _SURE = 0.9, 0.95, 10
 """Of the time of a whole depth, below which its parts are worth their launches; of long ones, where
 so many microseconds are saved besides."""
@@ -64,26 +68,26 @@ def depth_parts(size: Size, gpu: Gpu) -> int:
     return parts if time < max(_WORTH * whole, _WORTH_OF_LONG * whole - _SURE) else 1
 
 
-def single_parts(size: Size, gpu: Gpu) -> int:
-    """The same of halves that are read element by element where they lie, which waits for loads.
+def parts_in_place(size: Size, each: int, gpu: Gpu) -> int:
+    """The same of halves that are read where they lie, so many at once, which waits for loads.
 
     Parts divide the depth: copies with zeros behind it are what reading so saves.
     """
     if size.dtype.itemsize != 2 or size.rows <= FEW_ROWS:
         return 1
-    loose = replace(size, copied=False, grouped=False, single=(True, True))
+    loose = replace(size, copied=False, grouped=False, single=(each == 1, each == 1))
     tile = min(tiles_of(loose, gpu), key=lambda tile: microseconds(tile, loose, gpu))
-    loads = (tile.rows + tile.columns) * tile.depth // (tile.warps * WARP)
+    loads = (tile.rows + tile.columns) * tile.depth // (tile.warps * WARP * each)
     blocks = blocks_of(tile, size)
 
     def time(parts: int) -> float:
         share = -(-blocks * parts // gpu.multiprocessors)
         step = loads * max(_LOAD / min(share, _BESIDE), _LEAST_LOAD)
-        each = -(-size.depth // (parts * tile.depth))
-        return share * each * step + _adding(size, parts)
+        turns = -(-size.depth // (parts * tile.depth))
+        return share * turns * step + _adding(size, parts)
 
     most = min(_PARTS[-1], size.depth // _LEAST_PART)
-    return min((p for p in range(1, most + 1) if size.depth % p == 0), key=time, default=1)
+    return min((p for p in range(1, most + 1) if size.depth % (p * each) == 0), key=time, default=1)
 
 
 def shares_blocks(size: Size, gpu: Gpu) -> bool:
@@ -93,6 +97,27 @@ def shares_blocks(size: Size, gpu: Gpu) -> bool:
     parts = depth_parts(size, gpu)
     shared = _in_parts(replace(size, marked=True), 1, gpu) + _LAUNCH
     return shared < _WORTH_SHARING * _in_parts(size, parts, gpu)
+
+
+def merges(apart: Sequence[Size], gpu: Gpu) -> bool:
+    """Whether one product by several weights takes less than one by each of them.
+
+    Then a launch joins their results, which reads them all and writes as many as one has; the last
+    product's epilogue reads the others'.
+    """
+    first = apart[0]
+    if first.rows <= FEW_ROWS:
+        return False
+    columns = sum(size.columns for size in apart)
+    more = first.rows * columns * first.dtype.itemsize
+    joined = _whole(replace(first, columns=columns), gpu) + _LAUNCH + more / _BYTES
+    return joined < _WORTH_MERGING * sum(_whole(size, gpu) for size in apart)
+
+
+def _whole(size: Size, gpu: Gpu) -> float:
+    """Microseconds of a product as it is cut best, which memory bounds."""
+    read = size.depth * (size.rows + size.columns) * size.dtype.itemsize
+    return max(_in_parts(size, depth_parts(size, gpu), gpu), read / _STREAM)
 
 
 def _is_long(size: Size, parts: int) -> bool:

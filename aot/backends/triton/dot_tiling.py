@@ -57,8 +57,9 @@ class Size:
     `turned`: the second operand's depth is not contiguous. `lines`: bytes between neighbouring rows
     of either operand in memory, the lower powers of two that divide them (`line_step`).
     `copied`: descriptors can copy blocks of both. `grouped`: and groups of warps can compute what
-    is fused behind. `single`: blocks of either operand are read element by element. `marked`: there
-    are zeros by which programs tell each other what they have left of blocks that they share.
+    is fused behind. `single`: blocks of either operand are read element by element. `cut`: or are
+    by plain loads, as a row ends within a vector, which these test. `marked`: there are zeros by
+    which programs tell each other what they have left of blocks that they share.
     """
 
     rows: int
@@ -71,6 +72,7 @@ class Size:
     copied: bool = True
     grouped: bool = False
     single: tuple[bool, bool] = (False, False)
+    cut: bool = False
     marked: bool = False
 
 
@@ -133,10 +135,11 @@ _DOUBLE_GROUPED = (
 """The same by groups of warps. Twice the depth of a step, or twice the rows of a group, took as
 long or longer."""
 
-_LEAST_DOUBLE_DEPTH = 192
+_LEAST_DOUBLE_DEPTH = 160
 """Of products that they take: of fewer steps most of the time goes into results, which more warps
 of more programs store faster (two of 17400 x 16 by 16 x 10011 and what is behind them: 4630 us,
-2460 by programs; 32 of 512 x 128 by 128 x 2064: 249 us, 208)."""
+2460 by programs; 32 of 512 x 128 by 128 x 2064: 249 us, 208; but 4096 x 185 (turned) by 185 x 2968
+118, 123)."""
 
 _ASYNC_ROWS = 64
 """Rows of the smallest asynchronous product."""
@@ -259,7 +262,8 @@ _LOW_TIMES = {
     for single, lines in ((False, 390), (True, 245))
 }
 """Of float32 by programs of two warps, with both operands in registers: nothing is turned in shared
-memory. True: read element by element (205 of 24 x 2712 by 2712 x 95: 134 us by 32 x 64)."""
+memory. True: read element by element (205 of 24 x 2712 by 2712 x 95: 134 us by 32 x 64; 128 x 2741
+by 2741 x 6408, whose rows end within vectors: 170, 98 by 64 x 64 and descriptors)."""
 
 _TIMES = {
     2: _Times(0.016, 0.0, 2.56e6, 0.0, 0.67, 6.6e-5, lines=590, outside=1 / 590, arrival=1.2),
@@ -308,6 +312,10 @@ PLAIN = 256
 """Rows and columns of the blocks that few programs read by plain loads: these start sooner than
 descriptors are made, 30 x 4096 by 4096 x 8192 halves in 20 us on an H200 (30). Larger ones have
 too many addresses for that."""
+
+_LOWEST = 1.35
+"""Of what the model says of `_SPLIT`'s lowest tiles: 1278 x 2880 by 2880 x 188 took 62 us on an
+H200 by 16 x 64 (46 by the model), 45 by 64 x 32 (46); 68 x 16064 by 16064 x 6270 713 (513)."""
 
 _HIDING = 4
 """Turns of a block that take as long as another one's epilogue. Of 12233 x 40 by 40 x 15304 halves,
@@ -477,7 +485,9 @@ def _wave_microseconds(tile: DotTile, size: Size, gpu: Gpu, sharing: int, *, dea
     turns = -(-size.depth // tile.depth)
     seen = 1 + (sharing - 1) * max(0.0, 1 - turns / _HIDING)
     result = max(t.result, t.dear * _WARPS / tile.warps * dear)
-    return turns * turn + seen * (t.block + result * area) + sharing * t.stored * area
+    time = turns * turn + seen * (t.block + result * area) + sharing * t.stored * area
+    low = size.dtype.itemsize == 4 and gpu.splits_floats and tile.rows <= FEW_ROWS
+    return time * _LOWEST if low else time
 
 
 def _prices(tile: DotTile, size: Size, gpu: Gpu) -> tuple[_Times, Mapping[int, float]]:
@@ -489,7 +499,7 @@ def _prices(tile: DotTile, size: Size, gpu: Gpu) -> tuple[_Times, Mapping[int, f
     if halves and not is_few(tile, blocks_of(tile, size), gpu):
         return _COPY_TIMES, _CROSSED
     if size.dtype.itemsize == 4 and gpu.splits_floats and tile.warps == _LOW_WARPS:
-        return _LOW_TIMES[any(size.single)], _PLAIN_CROSSED
+        return _LOW_TIMES[any(size.single) or size.cut], _PLAIN_CROSSED
     return _TIMES[size.dtype.itemsize], _PLAIN_CROSSED
 
 

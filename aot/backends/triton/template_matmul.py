@@ -253,6 +253,7 @@ def _tile(
         copied=all(_matrix(source, axis, batch, context) is not None for source, axis in sides),
         grouped=takes_epilogue(kernel) and _is_grouped(kernel, sides, batch, context, hints),
         single=(_is_single(left, row, context), _is_single(right, column, context)),
+        cut=any(_is_cut_short(source, axis, context) for source, axis in sides),
         marked=call.marks is not None,
     )
     dear = is_dear(n for s in kernel.stages for nest in s.nests for n in nest.roots)
@@ -294,6 +295,14 @@ def _is_single(source: Operand, axis: Axis, context: KernelContext) -> bool:
     start = substitute(offset, dict.fromkeys(offset.free_symbols, integer(0)))
     ends = (beside.extent,) if context.buffers[source.buffer].dtype.itemsize == 2 else ()
     return not all(e is not None and is_multiple(e, 2) for e in (*steps, start, *ends))
+
+
+def _is_cut_short(source: Operand, axis: Axis, context: KernelContext) -> bool:
+    """True where a row of an operand ends within a vector."""
+    offset = context.offset(source.buffer, source.index)
+    each = ALIGNED // context.buffers[source.buffer].dtype.itemsize
+    along = next((a for a in (axis, source.depth) if coefficient_of(offset, a.symbol) == 1), None)
+    return along is not None and not is_multiple(along.extent, each)
 
 
 def _is_exchanged(

@@ -10,7 +10,7 @@ from typing import Any
 from aot.backends.triton.attention_tile import HEAD_SIZE
 from aot.backends.triton.conv_tiling import ConvSize, channel_parts
 from aot.backends.triton.conv_walk import VECTOR
-from aot.backends.triton.dot_parts import depth_parts, shares_blocks, single_parts
+from aot.backends.triton.dot_parts import depth_parts, merges, parts_in_place, shares_blocks
 from aot.backends.triton.dot_tiling import (
     FEW_ROWS,
     LINE,
@@ -334,7 +334,7 @@ def _on(gpu: Gpu, support: Support[Any]) -> Support[Any]:
     if isinstance(support, ConvSupport):
         return replace(support, parts=_ConvParts(gpu))
     if isinstance(support, MatmulSupport):
-        return replace(support, parts=_Parts(gpu), marks=_Marks(gpu))
+        return replace(support, parts=_Parts(gpu), marks=_Marks(gpu), merges=_Merges(gpu))
     return support
 
 
@@ -361,11 +361,22 @@ class _Parts:
     gpu: Gpu
 
     def __call__(
-        self, batch: int, rows: int, columns: int, depth: int, dtype: DType, *, single: bool
+        self, batch: int, rows: int, columns: int, depth: int, dtype: DType, *, each: int
     ) -> int:
         grouped = dtype.itemsize in (2, 8)
         size = Size(rows, columns, depth, batch, dtype, grouped=grouped)
-        return single_parts(size, self.gpu) if single else depth_parts(size, self.gpu)
+        return parts_in_place(size, each, self.gpu) if each else depth_parts(size, self.gpu)
+
+
+@dataclass(frozen=True)
+class _Merges:
+    """`MatmulSupport.merges` on a GPU."""
+
+    gpu: Gpu
+
+    def __call__(self, rows: int, widths: tuple[int, int], depth: int, dtype: DType) -> bool:
+        apart = [Size(rows, n, depth, 1, dtype, grouped=True) for n in widths]
+        return merges(apart, self.gpu)
 
 
 @dataclass(frozen=True)

@@ -184,9 +184,10 @@ class Matmul(TemplateCall):
         """
         assert isinstance(support, MatmulSupport)
         wish, (rows, depth), columns = support.rows, self.a.axes[-2:], self.b.axes[-1]
+        wide = wish is not None and wish.bytes == 1  # read by the element, and copied by vectors
         if (
             wish is None
-            or wish.bytes == 1
+            or (wide and role == "output")
             or not is_int(depth.extent)
             or not is_int(columns.extent)
         ):
@@ -228,18 +229,18 @@ class Matmul(TemplateCall):
             count = support.marks(*sizes, dtype)
             if count:
                 return self._marked(builder, count)
-        where_it_lies = any(self._is_single(builder, role, support) for role in "ab")
-        parts = support.parts(*sizes, dtype, single=True) if where_it_lies else 1
-        single = parts > 1
-        if not single:
-            parts = support.parts(*sizes, dtype, single=False)
-        if parts < 2 or (not single and self._is_odd(builder, support)):
+        each = self._read_where_it_lies(builder, support)
+        parts = support.parts(*sizes, dtype, each=each) if each else 1
+        there = parts > 1
+        if not there:
+            parts = support.parts(*sizes, dtype, each=0)
+        if parts < 2 or (not there and self._is_odd(builder, support)):
             return whole
         reason = (
             f"{sizes[0] * sizes[1] * sizes[2]} results leave the device idle for a depth of {depth}"
         )
-        # What is read by single elements starts anywhere.
-        taken = replace(support, rows=None) if single else support
+        # What is read where it lies is not copied for where its parts start.
+        taken = replace(support, rows=None) if there else support
         return Split(self._in_parts(builder, parts, taken), f"{parts} parts of the depth", reason)
 
     def _is_even(self, builder: NestBuilder, support: MatmulSupport) -> bool:
@@ -270,6 +271,24 @@ class Matmul(TemplateCall):
         if wish is None or not known or not is_int(rows) or int(rows) < wish.line_rows:
             return False
         return not _runs_along(builder, self.a) and int(rows) * dtype.itemsize % wish.bytes != 0
+
+    def _read_where_it_lies(self, builder: NestBuilder, support: MatmulSupport) -> int:
+        """Elements that parts are multiples of where a copy costs more than slow loads; 0: never.
+
+        One where products of a batch read an operand in odd rows, a word's where few columns of one
+        product read `a` in rows of whole words. 3728 x 13820 by 13820 x 32 halves took
+        100 us on an H200, of which copying `a` took 50.
+        """
+        if any(self._is_single(builder, role, support) for role in "ab"):
+            return 1
+        dtype, depth = builder.dtype(self.a.buffer), int(self.a.axes[-1].extent)
+        typed = support.of_type(dtype)
+        if typed.rows is None or not typed.rows.words or len(self.output.axes) > 2:
+            return 0
+        row, words = depth * dtype.itemsize, self.row_words("a", typed)
+        odd = row % typed.rows.bytes != 0 and row % typed.rows.words == 0
+        seldom = _runs_along(builder, self.a) and words <= typed.rows.words
+        return typed.rows.words // dtype.itemsize if odd and seldom else 0
 
     def _is_single(self, builder: NestBuilder, role: str, support: MatmulSupport) -> bool:
         """Whether products of a batch read an operand where it lies, in rows within words."""
@@ -397,14 +416,22 @@ class AlignedRows:
     turned_rows: int = 0
 
 
-class DepthParts(Protocol):
-    """How many parts of the depth are the fastest; `single`: its operands are read by elements.
+class Merges(Protocol):
+    """Whether one product by weights of these widths is faster than one by each of them."""
 
-    Those of such a product divide its depth.
+    def __call__(self, rows: int, widths: tuple[int, int], depth: int, dtype: DType) -> bool:
+        """False: they stay several."""
+
+
+class DepthParts(Protocol):
+    """How many parts of the depth are the fastest; `each`: operands are read where they lie.
+
+    Parts of such a product divide its depth, and are multiples of so many elements. 0: rows that
+    start where they are read slowly are copied.
     """
 
     def __call__(
-        self, batch: int, rows: int, columns: int, depth: int, dtype: DType, *, single: bool
+        self, batch: int, rows: int, columns: int, depth: int, dtype: DType, *, each: int
     ) -> int:
         """1: the whole depth is."""
 
@@ -421,6 +448,8 @@ class MatmulSupport(Support[Matmul]):
         rows: Where it wants operands' rows to start; None: anywhere, and it packs weights.
         marks: How many numbers work units want that share blocks of (batch, rows, columns, depth,
             type) among them; 0: they do not. None: they never do.
+        merges: Whether products of one matrix by several weights are better one, whose results are
+            read from memory by what joins them; None: never.
         depth_last: It reads a second operand faster whose depth is contiguous; `depth_last_of`: of
             the types of these names.
     """
@@ -431,6 +460,7 @@ class MatmulSupport(Support[Matmul]):
     block: int = 64
     rows: AlignedRows | None = None
     marks: Callable[[int, int, int, int, DType], int] | None = None
+    merges: Merges | None = None
     depth_last: bool = False
     depth_last_of: tuple[str, ...] = ()
 

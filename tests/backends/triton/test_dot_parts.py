@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from aot.backends.triton.dot_parts import depth_parts, single_parts
+from aot.backends.triton.dot_parts import depth_parts, merges, parts_in_place
 from aot.backends.triton.dot_tiling import Size
 from aot.backends.triton.gpu import GPUS
 from aot.ir.dtypes import BFLOAT16, FLOAT32, FLOAT64
@@ -53,7 +53,28 @@ def test_odd_depths_of_float64_are_cut_where_numbers_divide_them(depth, parts):
     ids=str,
 )
 def test_halves_that_are_read_one_by_one_have_other_programs_beside(size, parts):
-    assert single_parts(size, GPUS["sm_90"]) == parts
+    assert parts_in_place(size, 1, GPUS["sm_90"]) == parts
+
+
+def test_rows_of_whole_words_are_cut_where_parts_are_words():
+    """Ten parts of 1382, none of 2303 and a third; a prime depth stays whole."""
+    assert parts_in_place(Size(3728, 32, 13820, 1, BFLOAT16), 2, GPUS["sm_90"]) == 10
+    assert parts_in_place(Size(3728, 32, 2 * 6911, 1, BFLOAT16), 2, GPUS["sm_90"]) == 1
+
+
+@pytest.mark.parametrize(
+    ("size", "merged"),
+    [
+        (Size(200, 4096, 16384, 1, BFLOAT16, grouped=True), True),
+        (Size(304, 2296, 6192, 1, FLOAT64, grouped=True), True),
+        (Size(4096, 1024, 4096, 1, BFLOAT16, grouped=True), False),  # results are many
+        (Size(8192, 14336, 4096, 1, BFLOAT16, grouped=True), False),
+        (Size(8, 4096, 4096, 1, BFLOAT16, grouped=True), False),
+    ],
+    ids=str,
+)
+def test_products_of_one_matrix_are_merged_where_their_results_are_few(size, merged):
+    assert merges([size, size], GPUS["sm_90"]) is merged
 
 
 def test_parts_of_a_depth_begin_with_lines():

@@ -66,6 +66,19 @@ def test_single_elements_of_a_turned_operand_are_not_multiplied_asynchronously()
     assert found[0] == found[1]
 
 
+def test_rows_that_end_within_vectors_are_copied_by_descriptors():
+    """Plain loads test where a row ends, and take its elements one by one."""
+    size = Size(128, 6408, 2741, 1, FLOAT32)
+    assert dot_tile(size, GPUS["sm_90"], dear=False).rows == 32
+    assert dot_tile(replace(size, cut=True), GPUS["sm_90"], dear=False).rows == 64
+
+
+def test_the_lowest_tiles_of_split_digits_have_their_price():
+    """1278 x 2880 by 2880 x 188 took 62 us by 16 x 64, 45 by 64 x 32."""
+    tile = dot_tile(Size(1278, 188, 2880, 1, FLOAT32), GPUS["sm_90"], dear=False)
+    assert (tile.rows, tile.columns) == (64, 32)
+
+
 def test_registers_hold_single_halves_and_sums():
     """What is loaded by single halves waits in registers: 128 by 128 would have 256 a thread."""
     size = Size(1355, 105, 1024, 39, BFLOAT16, copied=False)

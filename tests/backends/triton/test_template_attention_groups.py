@@ -72,8 +72,8 @@ def rule():
 CHANGES = (
     {"copied": False},
     {"dtype": FLOAT32},
-    {"keys": 1024},
-    {"queries": 1024, "heads": 130},
+    {"keys": 700},
+    {"queries": 700, "heads": 130},
     {"depth": LEAST_GROUP_DEPTH - 8},
     {"heads": 1},
 )
@@ -102,7 +102,18 @@ def test_tiles_go_in_pairs_where_these_fill_the_device(rule):
         assert not in_pairs(wide, attention_tile(wide, gpu), gpu)
     sooner = replace(SIZE, heads=64, queries=1400, keys=1400)
     assert in_groups(sooner, gpu)
-    assert not in_groups(replace(sooner, heads=67), gpu)
+    assert not in_groups(replace(sooner, heads=67, queries=1200, keys=1200), gpu)
+
+
+def test_fewer_keys_do_under_a_causal_mask(rule):
+    """Beginnings take less of rows that see half of the keys than tiles of `_HALF` do."""
+    gpu, size = GPUS["sm_90"], replace(SIZE, depth=96, heads=64, queries=1739, keys=1739)
+    assert in_groups(size, gpu)
+    assert not in_groups(replace(size, queries=800, keys=800), gpu)
+    assert not in_groups(replace(size, causal=False, depth=80, queries=1024, keys=1024), gpu)
+    pairs = replace(SIZE, heads=256, queries=827, keys=827)
+    assert in_groups(pairs, gpu)
+    assert not in_groups(replace(pairs, queries=640, keys=640), gpu)
 
 
 def test_causal_tiles_that_all_begin_at_once_are_computed_by_groups(rule):

@@ -209,6 +209,15 @@ def test_columns_of_halves_that_are_held_are_a_line_and_few_of_sums_are_shared_o
     assert "tl.program_id(0) * 8 +" in joined.text
 
 
+@pytest.mark.parametrize(("columns", "rows", "warps"), [(128, 4, 1), (200, 2, 1), (512, 2, 2)])
+def test_a_warp_has_short_rows_of_float64_to_itself(columns: int, rows: int, warps: int) -> None:
+    """Two warps with a row would tell each other through shared memory what they reduced."""
+    x = torch.empty(495909, 1, dtype=torch.float64).expand(495909, columns)
+    (function,) = emitted(captured(lambda x: x.softmax(-1), (x,)), "sm_90").functions
+    assert f"tl.program_id(0) * {rows} +" in function.text
+    assert dict(function.options)["num_warps"] == warps
+
+
 def test_dear_rows_have_twice_the_warps() -> None:
     def dear(x: torch.Tensor) -> torch.Tensor:
         return F.layer_norm(F.gelu(x + 1) + F.gelu(x - 1), (x.shape[-1],))

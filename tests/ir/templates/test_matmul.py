@@ -54,8 +54,8 @@ def in_parts(call: Matmul, parts: int = 8) -> Split | None:
     buffers = {"b": Buffer("b", BFLOAT16, (), None, "temp")}
     asked = []
 
-    def price(*problem: object, single: bool) -> int:
-        assert not single
+    def price(*problem: object, each: int) -> int:
+        assert not each
         asked.append(problem)
         return parts
 
@@ -242,6 +242,9 @@ def test_results_want_two_vectors_and_operands_whole_lines() -> None:
     call = product(100, 4096, 67)
     assert [call.line_bytes(role, support) for role in ("a", "b", "output")] == [128, 128, 32]
     assert product(16, 4096, 67).line_bytes("output", support) == 1
+    # Which descriptors copy, though blocks are read by the element.
+    wide = support.of_type(FLOAT64)
+    assert [call.line_bytes(role, wide) for role in ("a", "b", "output")] == [128, 128, 1]
 
 
 def whole_rows(rows: int, depth: int, columns: int, *, weight: bool = True, run: int = 1) -> str:

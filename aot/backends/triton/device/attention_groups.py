@@ -65,16 +65,12 @@ def attention_by_groups(
     q, more_q = room(dtype, GROUPS, ROWS, DEPTH, MORE_DEPTH)
     k, more_k = room(dtype, STAGES, KEYS, DEPTH, MORE_DEPTH)
     v, more_v = room(dtype, STAGES, KEYS, VALUE, MORE_VALUE)
-    k_from = described(k_base, keys, depth, k_step, k)
-    v_from = described(v_base, keys, width, v_step, v)
-    more_k_from = described(k_base, keys, depth, k_step, more_k) if MORE_DEPTH else k_from
-    more_v_from = described(v_base, keys, width, v_step, more_v) if MORE_VALUE else v_from
     ready_k, free_k = barriers(STAGES, 1), barriers(STAGES, GROUPS)
     ready_v, free_v = barriers(STAGES, 1), barriers(STAGES, GROUPS)
     fence_async_shared()
     copied = (k, more_k, v, more_v, ready_k, free_k, ready_v, free_v)
     mine = (args, pair, part, tile, other, tiles, keys, q, more_q, copied)
-    sources = (k_from, more_k_from, v_from, more_v_from)
+    sources = ((k_base, keys, depth, k_step), (v_base, keys, width, v_step))
     hooks: gl.constexpr = (load_q, finish)
     sizes: gl.constexpr = (SCALE, CAUSAL, MORE_DEPTH, VALUE, MORE_VALUE, WIDE)
     share_out(mine, sources, hooks, sizes, GROUPS, REGISTERS)
@@ -145,8 +141,9 @@ def room(
 
 
 @gluon.jit
-def described(base, rows, columns, step, blocks):
+def described(source, blocks):
     """What copies blocks of a matrix: 0 is read beyond its ends."""
+    base, rows, columns, step = source
     block: gl.constexpr = [blocks.shape[1], blocks.shape[2]]
     return tma.make_tensor_descriptor(base, [rows, columns], [step, 1], block, blocks.layout)
 
@@ -162,21 +159,32 @@ def barriers(COUNT: gl.constexpr, ARRIVALS: gl.constexpr):
 
 @gluon.jit
 def copy_all(mine, sources, sizes: gl.constexpr):
-    """Copies all blocks of keys and values, each as soon as there is room."""
+    """Copies all blocks of keys and values, each as soon as there is room.
+
+    What copies them is made here, while groups load queries, and that of values once the first keys
+    are under way: each takes a microsecond or more.
+    """
     _args, _pair, _part, tile, other, tiles, keys, q, _more_q, copied = mine
-    k_from, more_k_from, v_from, more_v_from = sources
     k, more_k, v, more_v, ready_k, free_k, ready_v, free_v = copied
     CAUSAL: gl.constexpr = sizes[1]
     MORE_DEPTH: gl.constexpr = sizes[2]
     MORE_VALUE: gl.constexpr = sizes[4]
     ROWS: gl.constexpr = q.shape[0] * q.shape[1]
+    k_from = described(sources[0], k)
+    more_k_from = described(sources[0], more_k) if MORE_DEPTH else k_from
+    blocks, _edge = walked(tile, keys, ROWS, k.shape[1], CAUSAL)
+    row = (blocks - 1) * k.shape[1]
+    copy_pieces(0, row, k_from, more_k_from, k, more_k, ready_k, free_k, MORE_DEPTH)
+    v_from = described(sources[1], v)
+    more_v_from = described(sources[1], more_v) if MORE_VALUE else v_from
     done = 0
     for number in range(0, tiles):
         blocks, _edge = walked(tl.where(number == 0, tile, other), keys, ROWS, k.shape[1], CAUSAL)
         for turn in range(0, blocks):
             row = (blocks - 1 - turn) * k.shape[1]
             at = done + turn
-            copy_pieces(at, row, k_from, more_k_from, k, more_k, ready_k, free_k, MORE_DEPTH)
+            if at > 0:
+                copy_pieces(at, row, k_from, more_k_from, k, more_k, ready_k, free_k, MORE_DEPTH)
             copy_pieces(at, row, v_from, more_v_from, v, more_v, ready_v, free_v, MORE_VALUE)
         done += blocks
 
