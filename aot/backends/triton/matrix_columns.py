@@ -13,6 +13,7 @@ from functools import cached_property
 
 from aot.backends.triton.matrix_numbers import LaneNumber, LaneNumbers
 from aot.backends.triton.text import joined, taken_apart
+from aot.backends.triton.tiling import WARP
 
 LIMIT = 32
 """Rows and columns of the largest matrices that are taken by columns."""
@@ -20,7 +21,7 @@ LIMIT = 32
 STATEMENTS = 768
 """Updates of columns that a kernel has, about."""
 
-WRITTEN = 32
+WRITTEN = 64
 """Tensors of the largest matrices all of whose steps are written out: loops are shorter, but steps
 have the same names then, so that all tensors move."""
 
@@ -102,6 +103,11 @@ class Columns:
     def shape(self) -> str:
         """Of a tensor."""
         return f"[{self.matrices}, {self.lanes}]"
+
+    @cached_property
+    def greatest(self) -> str:
+        """The device function that finds the greatest of a row's lanes."""
+        return "greatest_of_warp" if self.lanes == WARP and self.matrices == 1 else "greatest"
 
     @cached_property
     def numbers(self) -> LaneNumbers:
@@ -288,7 +294,7 @@ class Columns:
         line(f"size = tl.where(size == size, size, tl.where(place == {k}, float('inf'), -1.0))")
         line(f"size = tl.where((place >= {k}) & (i < {self.rows}), size, -2.0)")
         line(f"key = place * {self.lanes} + i")
-        line("key = greatest(size, key)")
+        line(f"key = {self.greatest}(size, key)")
         line(f"first = key // {self.lanes}")
         line(f"chosen = key % {self.lanes}")
         line(f"pivots = tl.where(i == {k}, first + 1, pivots)")
@@ -301,8 +307,13 @@ class Columns:
         return pivot
 
     def factor(self, after: Callable[[Columns, Lane], None] | None = None) -> None:
-        """L and U of a; `after` is called in each step, once `chosen`, `first`, `pivot` are set."""
+        """L and U of a.
+
+        `after` is called in each step, once `chosen`, `first`, `pivot` are set: that is for whom
+        pivots are all. Rows that have been one may become anything then, without a selection.
+        """
         count = min(self.rows, self.columns)
+        below = () if after else ("below",)
         self.load("a", "a", self.words, self.rows)
         self.begin_pivots()
 
@@ -312,20 +323,25 @@ class Columns:
             pivot = c.choose_pivot(k, own)
             if after:
                 after(c, k)
-            c.line(f"below = (place > {k}) & (failed == 0)")
+            else:
+                c.line(f"below = (place > {k}) & (failed == 0)")
             safe = z.let("safe", z.where("failed", z.real("1.0"), pivot))
             factor = z.over("factor", own, safe)
             for name, alive in zip(names[1:], live[1:], strict=True):
                 row = z.let("row", z.from_lane(z.named(name), "chosen"))
                 changed = z.minus(z.named(name), factor, row)
-                both = f"below & {alive}" if alive else "below"
-                z.let(name, z.where(both, changed, z.named(name)))
-            z.let(names[0], z.where("below", factor, own))
+                conditions = [each for each in (*below, alive) if each]
+                z.let(name, z.if_live(" & ".join(conditions), changed, z.named(name)))
+            if not after:
+                z.let(names[0], z.where("below", factor, own))
 
         self.walk("a", self.columns, count, step)
 
     def exchange_rows(self, prefix: str, count: int) -> None:
         """Takes rows to the lanes of their places."""
+        # Lanes ask for their own: the search for a layout of the rows ends where that is known, and
+        # not with the first step.
+        self.line("order = tl.gather(order, i, 1)")
         for k in range(count):
             self.numbers.let(
                 f"{prefix}{k}", self.numbers.from_lane(self.numbers.named(f"{prefix}{k}"), "order")
@@ -340,7 +356,7 @@ class Columns:
         first = self.parts * m * n
         # A lane's own number of an exchange: what is stored is no longer a chain of steps.
         self.keep_lanes("tl.gather(pivots, i, 1)", count, first, self.parts)
-        self.keep_lanes("tl.gather(order, i, 1)", m, first + count, self.parts + 1)
+        self.keep_lanes("order", m, first + count, self.parts + 1)
         self.line("info = tl.gather(info, i, 1)")
         self.keep_info(first + count + m, self.parts + 2)
         return first + count + m + 1
@@ -471,7 +487,6 @@ class Columns:
             inner._clear_column("k", names)
             inner.move_up(names)
         self.exchange_rows("a", n)
-        line("order = tl.gather(order, i, 1)")
         line("row = tl.arange(0, " + f"{self.lanes})[None, :, None]")
         line(f"column = tl.reshape(order, [{self.matrices}, 1, {self.lanes}])")
         line(f"inside = (row < {n}) & (column < {n})")

@@ -80,11 +80,11 @@ class LaneNumbers:
         return re, f"{x[1]} + {a[0]} * {b[1]} + {a[1]} * {b[0]}"
 
     def minus(self, x: LaneNumber, a: LaneNumber, b: LaneNumber) -> LaneNumber:
-        """x - a b."""
+        """x - a b, in as few operations as there are: a pass of Triton's takes their square."""
         if self.parts == 1:
-            return (f"{x[0]} - {a[0]} * {b[0]}",)
-        re = f"{x[0]} - {a[0]} * {b[0]} + {a[1]} * {b[1]}"
-        return re, f"{x[1]} - {a[0]} * {b[1]} - {a[1]} * {b[0]}"
+            return (f"tl.fma(-{a[0]}, {b[0]}, {x[0]})",)
+        re = f"tl.fma({a[1]}, {b[1]}, tl.fma(-{a[0]}, {b[0]}, {x[0]}))"
+        return re, f"tl.fma(-{a[1]}, {b[0]}, tl.fma(-{a[0]}, {b[1]}, {x[1]}))"
 
     def over_real(self, a: LaneNumber, b: str) -> LaneNumber:
         """a / b of a real b."""

@@ -196,7 +196,7 @@ def _reduce_longest(c: Columns, k: Lane, names: list[str], live: list[str]) -> N
     line(f"length = {z.total('length', squares)}")
     line("length = tl.where(length == length, length, float('inf'))")
     line(f"length = tl.where((order == {c.lanes}) & (i < {c.columns}), length, -1.0)")
-    line("chosen = greatest(length, i)")
+    line(f"chosen = {c.greatest}(length, i)")
     line(f"order = tl.where(i == chosen, {k}, order)")
     line(f"chosen_at = tl.where(i == {k}, chosen, chosen_at)")
     _take_vector(c, names, live, "chosen")

@@ -249,6 +249,11 @@ def _numbers_of_digits(packed, bits, *_):
     return _like(packed, np.bincount(digits, minlength=digits.size))
 
 
+def _warp_most(x):
+    most = np.max(x.handle.data, axis=-1, keepdims=True)
+    return _like(x, np.broadcast_to(most, x.handle.data.shape))
+
+
 # ---- addresses ----
 
 
@@ -348,6 +353,7 @@ def _function(name, text):
         for ordering, here in (
             ("in_order_of_digits", _in_order_of_digits),
             ("numbers_of_digits", _numbers_of_digits),
+            ("warp_most", _warp_most),
         ):
             if ordering in namespace:  # its instructions are for the device
                 namespace[ordering] = here

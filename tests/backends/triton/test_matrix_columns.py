@@ -87,15 +87,29 @@ def test_a_matrix_that_fails_says_where_and_leaves_the_others() -> None:
     np.testing.assert_array_equal(info, [0, 0, 6])
 
 
-def test_ties_and_nan_are_broken_as_elsewhere() -> None:
-    a = torch.ones(2, 8, 8, dtype=torch.float64)
-    a[1] = normal(8, 8)
+@pytest.mark.parametrize(
+    ("size", "kind"), ((8, torch.float64), (17, torch.float64), (17, torch.float32)), ids=str
+)
+def test_ties_and_nan_are_broken_as_elsewhere(size: int, kind: torch.dtype) -> None:
+    """From 17 rows on a warp asks all of its threads at once."""
+    a = torch.ones(2, size, size, dtype=kind)
+    a[1] = normal(size, size, dtype=kind)
     a[1, 0, 0] = float("nan")
     function = CASES["lu"][0]
     found = interpret_triton(captured(function, (a,)), (a,))
     for got, wanted in zip(found, function(a), strict=True):
         np.testing.assert_allclose(got[0], wanted[0].numpy(), rtol=1e-12)
     assert found[1][1, 0] == 1
+
+
+@pytest.mark.parametrize(("kind", "asked"), ((torch.float32, 2), (torch.float64, 3)), ids=str)
+def test_a_warp_finds_a_pivot_by_few_instructions(kind: torch.dtype, asked: int) -> None:
+    """Each thread has one number of a column, or there would be more of them."""
+    args = (normal(4, 20, 20, dtype=kind),)
+    code = machine_code(captured(linalg.det, args), "library", "sm_90")
+    counted = sum(n for name, n in code.instructions.items() if name.startswith("REDUX"))
+    assert counted == asked * 20
+    assert code.local_bytes == 0
 
 
 def test_columns_stay_in_registers() -> None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 
 from aot.backends.triton.matrix_numbers import LaneNumber, LaneNumbers
 
+TRITON = SimpleNamespace(fma=lambda a, b, x: a * b + x)
 VALUES = {"a": 2.0 - 1.0j, "b": -0.5 + 3.0j, "x": 1.25 + 0.75j}
 
 
@@ -17,7 +20,7 @@ def evaluated(make: str, parts: int) -> complex:
         places |= dict(zip(named[name], (value.real, value.imag), strict=False))
     arguments = {"product": "ab", "plus": "xab", "minus": "xab"}[make]
     found: LaneNumber = getattr(numbers, make)(*(named[name] for name in arguments))
-    re, *im = (eval(text, {}, places) for text in found)
+    re, *im = (eval(text, {"tl": TRITON}, places) for text in found)
     return complex(re, im[0] if im else 0.0)
 
 

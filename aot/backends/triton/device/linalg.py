@@ -143,6 +143,30 @@ def greatest(size, key):
 
 
 @triton.jit
+def greatest_of_warp(size, key):
+    """The same of sizes from 0 on in one row, of which each thread of a warp has one."""
+    if size.dtype == tl.float64:
+        bits = size.to(tl.int64, bitcast=True)
+        high = (bits >> 32).to(tl.int32)
+        found = high == warp_most(high)
+        # The lower halves have no sign: with the highest bit turned they are in order.
+        low = tl.where(found, bits.to(tl.int32) ^ -2147483648, -2147483648)
+        found = found & (low == warp_most(low))
+    else:
+        bits = size.to(tl.int32, bitcast=True)
+        found = bits == warp_most(bits)
+    return -warp_most(tl.where(found, -key, -2147483647))
+
+
+@triton.jit
+def warp_most(x):
+    """The greatest of 32-bit integers, of which each thread of a warp has one."""
+    return tl.inline_asm_elementwise(
+        "redux.sync.max.s32 $0, $1, 0xffffffff;", "=r,r", [x], tl.int32, is_pure=False, pack=1
+    )
+
+
+@triton.jit
 def lanes_most(x):
     """The greatest of each row's lanes, for all of them."""
     i = tl.zeros(x.shape, tl.int32) + tl.arange(0, x.shape[1])[None, :]

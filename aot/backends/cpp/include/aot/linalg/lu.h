@@ -181,9 +181,8 @@ struct LaneFactors {
       V most = rough_size(a.get(k, k)), found = V(T(k));
       for (int64_t i = k + 1; i < rows; ++i) {
         const V size = rough_size(a.get(i, k));
-        const auto more = size > most;
-        most = select(more, size, most);
-        found = select(more, V(T(i)), found);
+        found = select(size > most, V(T(i)), found);
+        most = at_least(most, size);  // one instruction: each row waits for the one before
       }
       store(pivots + k * kWide, found);
       const bool stays = all(found == V(T(k)));
