@@ -1,4 +1,4 @@
-"""Shallow products of bfloat16 by dot products of pairs, of the machine and emulated.
+"""Shallow products of bfloat16 by dot products of pairs, of the machine and emulated, and by tiles.
 
 Results go through an epilogue, or are rounded where they are computed, with a number of each
 column's own before that or not.
@@ -13,7 +13,11 @@ from tests.backends.cpp.tmpl import test_matmul as matmul
 from tests.backends.cpp.tmpl.build import aligned, as_aligned, build, call, emulated, levels
 
 LEVEL = levels()[-1]
-UNITS = {"own": "#define AOT_TMPL_BF16_AT_MOST kBf16Dot\n", "emulated": emulated("kBf16Dot")}
+UNITS = {
+    "own": "#define AOT_TMPL_BF16_AT_MOST kBf16Dot\n",
+    "emulated": emulated("kBf16Dot"),
+    "tiles": emulated("kBf16Tiles"),
+}
 BFLOAT16 = ml_dtypes.bfloat16
 
 ROUNDED = """
@@ -54,6 +58,8 @@ CASES = [
     ((107, 3, 209), "kDepth", "kAcross"),  # few columns: vectors along k
     ((130, 1, 300), "kDepth", "kDepth"),
     ((41, 5, 320), "kDepth", "kAny"),
+    ((47, 20, 100), "kAcross", "kDepth"),  # strips of tiles, the last of fewer rows than a vector
+    ((45, 33, 300), "kAcross", "packed"),  # of too many k's that lie across for strips
 ]
 
 
@@ -133,20 +139,22 @@ def test_what_is_each_columns_own_is_added_before_rounding(unit, shape, a_along,
     assert (np.abs(found.astype(np.float64) - exact) <= limit).all()
 
 
+@pytest.mark.parametrize("unit", ["own", "tiles"])
 @pytest.mark.parametrize("a_along", ["kDepth", "kAcross"])
-def test_the_cut_of_the_work_changes_no_bit(a_along):
+def test_the_cut_of_the_work_changes_no_bit(a_along, unit):
     a, b = matmul.random((300, 61), BFLOAT16, 1), matmul.random((61, 269), BFLOAT16, 2)
     one, *others = (
-        product(a, b, a_along, "packed", "own", pieces).view(np.uint16) for pieces in (1, 2, 5)
+        product(a, b, a_along, "packed", unit, pieces).view(np.uint16) for pieces in (1, 2, 5)
     )
     for other in others:
         np.testing.assert_array_equal(one, other)
 
 
-def test_special_numbers_stay_in_their_rows_and_columns():
+@pytest.mark.parametrize("unit", ["own", "tiles"])
+def test_special_numbers_stay_in_their_rows_and_columns(unit):
     a, b = matmul.random((20, 15), BFLOAT16, 1), matmul.random((15, 40), BFLOAT16, 2)
     a[3, 14], b[2, 7] = np.nan, np.inf
-    found = product(a, b, "kDepth", "kAcross", "own", 1).astype(np.float32)
+    found = product(a, b, "kDepth", "kAcross", unit, 1).astype(np.float32)
     assert np.isnan(found[3]).all()
     rest = np.delete(found, 3, axis=0)
     assert np.isinf(rest[:, 7]).all()

@@ -25,6 +25,7 @@
 #include "aot/tmpl/matmul_columns.h"
 #include "aot/tmpl/matmul_few.h"
 #include "aot/tmpl/matmul_pieces.h"
+#include "aot/tmpl/tile_results.h"
 #include "aot/tmpl/tile_strips.h"
 
 namespace aot::tmpl {
@@ -50,6 +51,8 @@ struct MatmulRun {
   static constexpr int64_t kFewRows = 4 * RegisterBlock<T>::kRows;
   // Bytes of B that stay in the second level of cache while rows pass.
   static constexpr int64_t kWarm = 3 << 18;
+  // K's that lie apart of which the first level keeps a line each until the next strip's rows.
+  static constexpr int64_t kMostAcross = 256;
 
   const MatmulArgs<Cfg>& p;
   T* tile;
@@ -324,14 +327,15 @@ struct MatmulRun {
       if (strips_of_tiles()) return tile_strips(b, m0, m1, n0, n1, source);
     }
     in_tiles(p.a + b * p.a_batch + m0 * p.a_row, m1 - m0, ceil_div(n1 - n0, kPanel), source);
-    epi(b, m0, m1, n0, n1, tile, kLd);
+    TileResults<Cfg, Epi>{p, epi, b, m0, n0, n1}(0, m1 - m0, tile);
   }
 
   // Whether rows are finished strip by strip: there are several strips, B stays in the second level
   // of cache meanwhile, and a copied strip has room. Only sizes of the whole product count.
   AOT_INLINE bool strips_of_tiles() const {
     const int64_t panels = ceil_div(min64(n(), Cfg::NC), kPanel);
-    return !Cfg::COPY_A && bf16_unit() == kBf16Tiles && k() > 0 && m() > TileStrips::kRows &&
+    const bool reads = !Cfg::COPY_A || (Cfg::A_ALONG == Along::kAcross && k() <= kMostAcross);
+    return reads && bf16_unit() == kBf16Tiles && k() > 0 && m() > TileStrips::kRows &&
            (!Cfg::STRIDED_B || Cfg::PACKED > 0) && panels * k() * kPanel * 2 <= kWarm &&
            TileStrips::kRows * TileStrips::copy_row(k()) <= Cfg::MC * kCopyLd;
   }
@@ -340,25 +344,17 @@ struct MatmulRun {
                               const PackedB<float>& source) const {
     const int64_t panels = ceil_div(n1 - n0, kPanel), stride = 2 * source.panel_stride;
     const Bf16* const pairs = reinterpret_cast<const Bf16*>(source.b);
-    const bool copies = TileStrips::copies(k(), p.a_row, panels);
+    const bool copies = Cfg::COPY_A || TileStrips::copies(k(), p.a_row, panels);
     Bf16* last = nullptr;
     if (!Cfg::STRIDED_B && TileDepth(k()).all() > round_up(k(), 2)) {
       last = reinterpret_cast<Bf16*>(copy_of_b());
       TileStrips::copy_last(pairs, stride, panels, k(), last);
     }
-    const TileStrips strips{p.a + b * p.a_batch + m0 * p.a_row,
-                            p.a_row,
-                            m1 - m0,
-                            k(),
-                            pairs,
-                            stride,
-                            last,
-                            panels,
-                            tile,
-                            kLd,
-                            copies ? tile + Cfg::MC * kLd : nullptr};
-    strips.run(
-        [&](int64_t i0, int64_t i1, const float* c) { epi(b, m0 + i0, m0 + i1, n0, n1, c, kLd); });
+    const A* const from = p.a + b * p.a_batch + m0 * p.a_row;
+    float* const copy = copies ? tile + Cfg::MC * kLd : nullptr;
+    const TileStrips strips{from, p.a_row, m1 - m0, k(), pairs, stride,
+                            last, panels,  tile,    kLd, copy,  p.a_col};
+    strips.run(TileResults<Cfg, Epi>{p, epi, b, m0, n0, n1});
   }
 
   // `count` rows from `first` on by so many panels. Rows lie where they are, or are copied, a chunk

@@ -78,7 +78,7 @@ struct AddingPairPanels : RoundedPairPanels {
   AOT_INLINE void addends(V (&to)[NV], int64_t last) const {
     const Bf16* const from = addend + first * kL;
     AOT_UNROLL for (int j = 0; j + 1 < NV; ++j) to[j] = load_widened<float>(from + j * kL);
-    to[NV - 1] = FirstLanes<float>(last).load(from + (NV - 1) * kL);
+    to[NV - 1] = V(load_first_words(from + (NV - 1) * kL, last) << 16);
   }
 };
 

@@ -180,24 +180,31 @@ inline void copy_pairs(const Bf16* src, int64_t row, int64_t col, int64_t rows, 
                        float* dst, int64_t ld) {
   using S = Simd<float>;
   constexpr int64_t kL = S::kLanes;
-  if (row == 1 && rows >= kL) {
-    // Rows that are neighbours: blocks of pairs, transposed; the last ones overlap.
-    for (int64_t i = 0; i < rows; i = i + kL < rows ? min64(i + kL, rows - kL) : rows) {
-      for (int64_t k = 0; k < kc; k += 2 * kL) {
-        S::V r[kL];
-        AOT_UNROLL for (int64_t q = 0; q < kL; ++q) {
-          const Bf16* const at = src + i + (k + 2 * q) * col;
-          S::Words pair{};
-          if (k + 2 * q < kc) pair = load_words(at);
-          if (k + 2 * q + 1 < kc) pair |= load_words(at + col) << 16;
-          r[q] = S::V(pair);
-        }
-        transpose_rows<kL / 2, float>(r);
-        AOT_UNROLL for (int64_t q = 0; q < kL; ++q) S::store(dst + (i + q) * ld + k / 2, r[q]);
+  // Rows that are neighbours: blocks of pairs, transposed.
+  const auto block = [&](int64_t i, auto there) {
+    for (int64_t k = 0; k < kc; k += 2 * kL) {
+      S::V r[kL];
+      AOT_UNROLL for (int64_t q = 0; q < kL; ++q) {
+        const Bf16* const at = src + i + (k + 2 * q) * col;
+        S::Words pair{};
+        if (k + 2 * q < kc) pair = load_first_words(at, there);
+        if (k + 2 * q + 1 < kc) pair |= load_first_words(at + col, there) << 16;
+        r[q] = S::V(pair);
       }
+      transpose_rows<kL / 2, float>(r);
+      AOT_UNROLL for (int64_t q = 0; q < kL; ++q) {
+        if (q < there) S::store(dst + (i + q) * ld + k / 2, r[q]);
+      }
+    }
+  };
+  if (row == 1 && rows >= kL) {  // the last blocks overlap
+    constexpr std::integral_constant<int64_t, kL> kAll{};
+    for (int64_t i = 0; i < rows; i = i + kL < rows ? min64(i + kL, rows - kL) : rows) {
+      block(i, kAll);
     }
     return;
   }
+  if (row == 1 && rows > 1) return block(0, rows);
   for (int64_t i = 0; i < rows; ++i) {
     Bf16* const out = reinterpret_cast<Bf16*>(dst + i * ld);
     const Bf16* const in = src + i * row;

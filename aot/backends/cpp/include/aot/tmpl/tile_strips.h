@@ -3,6 +3,7 @@
 //
 // Rows whose tiles would cross cache lines, or end inside one, are copied, a strip at a time: both
 // tile registers' loads and the copy itself, which reads memory in its order, then take the least.
+// So are rows whose k's lie apart.
 // The last tiles of a depth are completed by zeros, so that a sum stays in its register for all of
 // it. Strips are of one height; the last one begins earlier, and computes some rows again.
 #ifndef AOT_TMPL_TILE_STRIPS_H_
@@ -60,6 +61,7 @@ struct TileStrips {
   float* c;  // of one strip
   int64_t ldc;
   float* copy;  // of the rows of one strip, `copy_row` each; null: they are read where they lie
+  int64_t a_col = 1;  // elements between k's; where those lie apart, rows are neighbours
 
   static constexpr int64_t kRows = 32;
 
@@ -140,6 +142,11 @@ struct TileStrips {
     }
   }
 
+  // Asks for the line of each of `ks` k's of the next strip's rows, which are neighbours.
+  AOT_INLINE void bring_lines(const Bf16* from, int64_t ks) const {
+    for (int64_t q = 0; q < ks; ++q) __builtin_prefetch(from + q * a_col);
+  }
+
   // done(first row, last row, C's first row's results).
   template <class Done>
   void run(const Done& done) const {
@@ -153,17 +160,22 @@ struct TileStrips {
     }
     Tiles::configure(shape);
     const int64_t steps = ceil_div(panels, 2) * depth.count;
-    const int64_t lines = ceil_div(strip * a_row * 2, 64 * steps);
+    const int64_t lines = a_col == 1 ? ceil_div(strip * a_row * 2, 64 * steps) : 0;
     for (int64_t i = 0; i < mrows; i += strip) {
       const int64_t count = min64(strip, mrows - i), first = count < height ? mrows - height : i;
       const bool under = count > height;
       const int64_t lower = under ? count - height : 0;  // from `first` on
       Rows rows{a + first * a_row, a + (first + lower) * a_row, a_row, depth.step};
       if (copy != nullptr) {
-        copy_rows(rows.upper, under ? count : height);
-        const int64_t ld = 2 * copy_row(k);
+        const int64_t ld = 2 * copy_row(k), copied = under ? count : height;
+        if (a_col == 1) {
+          copy_rows(rows.upper, copied);
+        } else {
+          copy_pairs(rows.upper, 1, a_col, copied, k, copy, copy_row(k));
+          bring_lines(a + i + strip, i + strip < mrows ? k : 0);
+        }
         const Bf16* const at = reinterpret_cast<const Bf16*>(copy);
-        rows = {at, at + lower * ld, ld, Bf16Tiles::kStep};
+        rows = {at, at + lower * ld, ld, a_col == 1 ? Bf16Tiles::kStep : depth.step};
       }
       float* const below = c + lower * ldc;
       const char* fetch = reinterpret_cast<const char*>(a + (i + strip) * a_row);
