@@ -9,10 +9,11 @@ together when the package is built.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from aot.ir.decisions import Decision
+from aot.ir.flow import Outline, parts_of
 from aot.ir.hints import hints_of
 from aot.ir.loops import LoopGraph, bases, reads
 from aot.ir.machine import Machine
@@ -25,12 +26,37 @@ from aot.ir.templates.concat import chosen_part
 from aot.symbolic import Expr, as_expr, is_int, substitute, var
 
 
-def merge_products(graph: LoopGraph, machine: Machine) -> LoopGraph:
-    """The graph with one product for those by two weights whose results one nest joins."""
+def merge_in_parts(loops: Outline[LoopGraph], machine: Machine) -> Outline[LoopGraph]:
+    """Every part so merged. A weight that two parts read stays: the package would have it twice."""
+    if _merging(machine) is None:
+        return loops
+    found = Counter(fqn for part in parts_of(loops.flow) for fqn in _weights(part).values())
+    shared = frozenset(fqn for fqn, parts in found.items() if parts > 1)
+    return loops.map(lambda part: merge_products(part, machine, shared))
+
+
+def _weights(graph: LoopGraph) -> dict[str, str]:
+    """The weights that a graph reads: buffer -> name in the model."""
+    named = dict.fromkeys(name for op in graph.ops for name in reads(op))
+    return {n: graph.buffers[n].fqn for n in named if graph.buffers[n].kind == "weight"}
+
+
+def _merging(machine: Machine) -> MatmulSupport | None:
     support = machine.support(Matmul)
     if not isinstance(support, MatmulSupport) or support.merges is None:
+        return None
+    return support
+
+
+def merge_products(graph: LoopGraph, machine: Machine, shared: Collection[str] = ()) -> LoopGraph:
+    """The graph with one product for those by two weights whose results one nest joins.
+
+    `shared`: names of weights that stay as they are.
+    """
+    support = _merging(machine)
+    if support is None or support.merges is None:
         return graph
-    hints, users = hints_of(graph.dims), _users(graph)
+    hints, users = hints_of(graph.dims), _users(graph, shared)
     for first, second in list(_pairs(graph, users, support)):
         row, depth = first.a.axes
         widths = int(first.output.axes[1].extent), int(second.output.axes[1].extent)
@@ -42,18 +68,19 @@ def merge_products(graph: LoopGraph, machine: Machine) -> LoopGraph:
 
 @dataclass(frozen=True)
 class _Users:
-    """Operations by the buffers that they read, and how many weights' readers there are."""
+    """Operations by the buffers that they read, how many these are, and weights of other parts."""
 
     readers: Mapping[str, tuple[LoopOp, ...]]
     counts: Mapping[str, int]
+    shared: Collection[str]
 
 
-def _users(graph: LoopGraph) -> _Users:
+def _users(graph: LoopGraph, shared: Collection[str]) -> _Users:
     readers: dict[str, tuple[LoopOp, ...]] = {}
     for op in graph.ops:
         for name in reads(op):
             readers[name] = (*readers.get(name, ()), op)
-    return _Users(readers, Counter({name: len(ops) for name, ops in readers.items()}))
+    return _Users(readers, Counter({name: len(ops) for name, ops in readers.items()}), shared)
 
 
 def _pairs(
@@ -84,9 +111,10 @@ def _may_be_merged(graph: LoopGraph, users: _Users, call: Matmul) -> bool:
     own = [axis.symbol for axis in call.b.axes]
     whole = sorted(map(str, call.b.index)) == sorted(map(str, own))
     plain = result.index == tuple(axis.symbol for axis in result.axes)
-    alone = weight.kind == "weight" and users.counts[call.b.buffer] == 1
+    alone = users.counts[call.b.buffer] == 1 and weight.fqn not in users.shared
     bare = call.marks is None and call.triangle is None
-    return whole and plain and alone and bare and result.buffer not in graph.results
+    taken = weight.kind == "weight" and whole and plain and alone and bare
+    return taken and result.buffer not in graph.results
 
 
 def _meeting(graph: LoopGraph, users: _Users, name: str) -> str | None:

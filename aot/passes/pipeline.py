@@ -17,7 +17,7 @@ from aot.passes.fold_weights import fold_weights
 from aot.passes.inline import inline_producers
 from aot.passes.join_templates import join_templates
 from aot.passes.layout import choose_layouts, own_outputs
-from aot.passes.merge_products import merge_products
+from aot.passes.merge_products import merge_in_parts
 from aot.passes.narrow import narrow_broadcasts
 from aot.passes.normalize_axes import normalize_axes
 from aot.passes.resolve_conflicts import resolve_conflicts
@@ -65,7 +65,7 @@ PASSES: tuple[Pass, ...] = (
     _by_device("join_templates", join_templates),
     _by_device("expand_templates", expand_templates),
     # Before folding, which puts the weights together.
-    _by_device("merge_products", merge_products),
+    Pass("merge_products", merge_in_parts),
     _by_device("scale_weights", scale_weights),
     # Before inlining, which would mix constants with what varies.
     _everywhere("fold_weights", fold_weights),

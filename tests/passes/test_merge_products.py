@@ -12,10 +12,11 @@ from torch.nn import functional as F
 from aot.frontend.capture import capture_module
 from aot.frontend.ingest import ingest
 from aot.ir.dtypes import DType
+from aot.ir.flow import Outline, Straight, parts_of
 from aot.ir.loops import LoopGraph
 from aot.ir.templates import Matmul, MatmulSupport
 from aot.lowering.lower import lower
-from aot.passes.merge_products import merge_products
+from aot.passes.merge_products import merge_in_parts, merge_products
 from tests.schedule.graphs import DEVICE, check_same
 
 
@@ -96,3 +97,12 @@ def test_the_device_decides() -> None:
     never = MatmulSupport(Matmul, merges=lambda *sizes: False)
     assert merge_products(graph, replace(DEVICE, templates=(never,))) is graph
     assert merge_products(graph, DEVICE) is graph
+
+
+def test_weights_that_two_parts_read_stay() -> None:
+    graph = lowered(lambda m, x: F.silu(m.gate(x)) * m.up(x))
+    frame, _ = ingest(capture_module(Gated(lambda m, x: x), (ROWS,)))
+    for parts, merged in (((graph,), [(5, 16)]), ((graph, graph), [(5, 8), (5, 8)])):
+        outline = Outline(frame, tuple(Straight(part) for part in parts))
+        after = parts_of(merge_in_parts(outline, MERGES).flow)
+        assert products(after[0]) == merged
