@@ -17,6 +17,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from aot.frontend.differences import gradient
 from aot.frontend.element_writes import get_item, set_item
 from aot.frontend.instead import Instead
 from aot.frontend.losses import ctc_loss
@@ -550,6 +551,7 @@ _OURS: Mapping[str, Callable[..., Any]] = {
     "linspace": linspace,
     "arange": arange,
     "istft": istft,
+    "gradient": gradient,
     "take_along_dim": take_along_dim,
 }
 COMPOSITES: Mapping[Any, Callable[..., Any]] = {
