@@ -8,6 +8,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+_untyped: Any = torch
+"""torch, for functions of it that have no types."""
+
 
 def gradient(
     x: Tensor, *, spacing: Any = None, dim: int | Sequence[int] | None = None, edge_order: int = 1
@@ -35,7 +38,8 @@ def gradient(
 def _along(x: Tensor, axis: int, order: int) -> Tensor:
     """Differences for neighbours 1 apart."""
     size = x.shape[axis]
-    torch._check(size > order, lambda: f"gradient wants {order + 1} elements along {axis} at least")
+    message = f"gradient wants {order + 1} elements along {axis} at least"
+    _untyped._check(size > order, lambda: message)
 
     def part(start: int, count: int | torch.SymInt = 1) -> Tensor:
         return x.narrow(axis, start if start >= 0 else size + start, count)
