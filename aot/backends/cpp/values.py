@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 
@@ -25,7 +25,7 @@ from aot.ir.dtypes import BOOL, INT32, INT64, UINT8, DType
 from aot.ir.kernel_facts import maybe_empty
 from aot.ir.nests import JOINING, Store
 from aot.ir.scalar import Access, IndexCheck, IndexValue, Node
-from aot.symbolic import Expr, Symbol, expand
+from aot.symbolic import Expr, Symbol, expand, integer
 
 
 class Body(Indexer, Scoped[Value]):
@@ -183,7 +183,7 @@ class Body(Indexer, Scoped[Value]):
                 mask = None
         else:
             lanes = self.vector.lanes if self.vector is not None else "1"
-            within = self._is_within(access)
+            within = self._is_within(access, node.args)
             text = self._vector_load(pointer, offset, step, binds, mask, dtype, within=within)
             if mask is not None and mask.lanes != "1":
                 mask = None
@@ -242,20 +242,24 @@ class Body(Indexer, Scoped[Value]):
         stride = index_text(step, self.uniform_names(binds))
         return f"aot::load_strided{suffix}{types}({address}, {stride}{last})"
 
-    def _is_within(self, access: Access) -> bool:
-        """Whether each index is in its dimension whatever the mask, those of checked values are.
+    def _is_within(self, access: Access, bound: Sequence[Node]) -> bool:
+        """Whether each index is in its dimension whatever the mask; those of checked values are.
 
         Loading at such places one by one is faster than the instruction that obeys a mask.
         """
+        checks: dict[Expr, Expr] = {
+            s: n.attr.size
+            for s, n in zip(access.binds, bound, strict=False)
+            if isinstance(n.attr, IndexCheck)
+        }
         shape = self.context.buffers[access.buffer].shape
         for index, size in zip(access.index, shape, strict=True):
-            if index in access.binds:
-                continue
-            bounds = self.context.ranges.bounds(index)
-            above = None if bounds is None else expand(bounds[1] - size)
-            if bounds is None or above is None or not (bounds[0].is_Integer and above.is_Integer):
-                return False
-            if int(bounds[0]) < 0 or int(above) >= 0:
+            if index in checks:
+                low, last = integer(0), checks[index] - 1
+            else:
+                low, last = self.context.ranges.bounds(index) or (integer(-1), size)
+            behind = expand(last - size)
+            if not (low.is_Integer and behind.is_Integer) or int(low) < 0 or int(behind) >= 0:
                 return False
         return True
 

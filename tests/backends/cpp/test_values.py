@@ -366,6 +366,29 @@ def test_places_of_32_bits_are_checked_and_looked_up_in_them():
             assert fault == 1
 
 
+def test_what_a_mask_keeps_out_of_a_buffer_is_not_looked_up():
+    """Rows of a concatenation's first piece: their numbers are checked for all pieces."""
+    rng = np.random.default_rng(seeded(14))
+    maker = GraphMaker()
+    (i,) = axes(21)
+    maker.buffer("piece", FLOAT32, [7])
+    maker.buffer("rows", INT32, [21])
+    u = var("u0")
+    number = cast(maker.read("rows", i.symbol), INT64)
+    row = scalar.check_index(number, as_expr(13), wrap=False)
+    seen = binary("lt", maker.read("rows", i.symbol), const(7, INT32))
+    value = scalar.load("piece", FLOAT32, [u], {u: row}, seen)
+    out = maker.output("o", FLOAT32, [21])
+    maker.kernel([nest("n", [i], [], (out, [i.symbol], value))])
+    program = Program(maker.graph())
+    assert "gather_m" in " ".join(f.text for f in program.emitted.functions)
+    inputs = {
+        "piece": rng.normal(size=7).astype("f4"),
+        "rows": rng.integers(0, 13, 21).astype("i4"),
+    }
+    program.check(inputs, exact=True)
+
+
 def test_kernels_that_differ_in_a_slice_share_their_code():
     rng = np.random.default_rng(seeded(12))
     maker = GraphMaker()
