@@ -105,6 +105,9 @@ class Machine:
         near_price: So many times as many instructions may be taken by loops whose neighbours lie
             near, in place of those with a cache line for each lane.
         scattered_price: Of elements anywhere.
+        within_gain: A loop's price outside of the vector loop over its price within, from which it
+            goes there.
+        within_saved: What it must save at a vector, which is stored apart from the one before.
         joined_price: Joining a lane with memory, one after the other.
         horizontal_price: Adding up the lanes of a vector, once for each result.
     """
@@ -162,6 +165,8 @@ class Machine:
     strided_store_price: float = 20.0
     near_price: float = 2.0
     scattered_price: float = 14.0
+    within_gain: float = 1.5
+    within_saved: float = 16.0
     joined_price: float = 4.0
     horizontal_price: float = 8.0
 

@@ -16,12 +16,6 @@ from aot.ir.scalar import Access, Node, postorder
 from aot.schedule.strides import named_symbols
 from aot.symbolic import Symbol
 
-WORTH = 1.5
-"""A loop's price outside of the vector loop over its price within, from which it goes there."""
-
-LEAST = 16.0
-"""What it must save at a vector, which is stored apart from the one before: operations."""
-
 
 def axis_within(
     hints: Hints,
@@ -38,7 +32,7 @@ def axis_within(
     named = _dependence(roots)
     prices = {n: _price(machine, named, n, vector) for n in named}
     total = sum(prices.values())
-    best, least = None, min(total / WORTH, total - LEAST)
+    best, least = None, min(total / machine.within_gain, total - machine.within_saved)
     for axis in candidates:
         shared = sum(
             price
