@@ -293,6 +293,16 @@ def bind_map(node: Node) -> dict[Symbol, Node]:
     return dict(zip(binds, node.args, strict=False))
 
 
+def named_symbols(node: Node) -> frozenset[Symbol]:
+    """Loop variables and sizes that the node itself names."""
+    attr = node.attr
+    if isinstance(attr, Access):
+        return frozenset[Symbol]().union(*(e.free_symbols for e in attr.index)) - set(attr.binds)
+    if isinstance(attr, IndexValue):
+        return frozenset(attr.expr.free_symbols) - set(attr.binds)
+    return frozenset()
+
+
 def mask_of(node: Node) -> Node | None:
     """The mask of a masked load, else None."""
     return node.args[-1] if isinstance(node.attr, Access) and node.attr.masked else None

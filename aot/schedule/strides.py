@@ -105,16 +105,6 @@ def buffer_offset(
     return ranges.simplify(total)
 
 
-def named_symbols(node: Node) -> frozenset[Symbol]:
-    """Loop variables and sizes that the node itself names."""
-    attr = node.attr
-    if isinstance(attr, Access):
-        return frozenset[Symbol]().union(*(e.free_symbols for e in attr.index)) - set(attr.binds)
-    if isinstance(attr, IndexValue):
-        return frozenset(attr.expr.free_symbols) - set(attr.binds)
-    return frozenset()
-
-
 def variables(roots: Iterable[Node]) -> frozenset[Symbol]:
     """Loop variables (and sizes) that the indices below `roots` use."""
     found: set[Symbol] = set()

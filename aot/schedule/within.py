@@ -12,8 +12,7 @@ from collections.abc import Sequence
 from aot.ir.hints import Hints, op_weight
 from aot.ir.machine import Machine
 from aot.ir.nests import Axis, LoopNest
-from aot.ir.scalar import Access, Node, postorder
-from aot.schedule.strides import named_symbols
+from aot.ir.scalar import Access, Node, named_symbols, postorder
 from aot.symbolic import Symbol
 
 
@@ -28,6 +27,8 @@ def axis_within(
 
     What is stored lies apart from turn to turn then, which costs little beside what is saved.
     """
+    if not candidates:
+        return None
     roots = [root for nest in nests for root in nest.roots]
     named = _dependence(roots)
     prices = {n: _price(machine, named, n, vector) for n in named}

@@ -19,7 +19,7 @@ from aot.backends.guards import find_guards
 from aot.ir.kernel_facts import share_level
 from aot.ir.kernels import Shares, Stage, Strip
 from aot.ir.nests import Axis, LoopNest, Store
-from aot.ir.scalar import Access, IndexValue, Node, postorder
+from aot.ir.scalar import Node, named_symbols, postorder
 from aot.symbolic import Symbol, integer, is_int, ravel
 
 _LISTED = 256
@@ -108,7 +108,7 @@ class StageEmitter:
                 self._levels[node] = last_kept
                 self._after.add(node)
                 continue
-            own = _symbols(node)
+            own = named_symbols(node)
             level = max((self._depth[s] for s in own if s in self._depth), default=-1)
             self._levels[node] = max([level, *(self._levels[a] for a in node.args)])
             if any(a in self._after for a in node.args):
@@ -392,16 +392,6 @@ def _sharing_loop(stage: Stage, shares: Shares) -> int:
     """The loop at which it shows whose a point is."""
     ((store,),) = (nest.stores for nest in stage.nests)
     return share_level(store, shares.dimension, stage.order)
-
-
-def _symbols(node: Node) -> set[Symbol]:
-    """Loop variables and sizes that the node itself names."""
-    attr = node.attr
-    if isinstance(attr, Access):
-        return {s for e in attr.index for s in e.free_symbols} - set(attr.binds)
-    if isinstance(attr, IndexValue):
-        return set(attr.expr.free_symbols) - set(attr.binds)
-    return set()
 
 
 def _is_lazy(node: Node) -> bool:

@@ -71,6 +71,7 @@ _NARROW_INPUTS = 8
 """Channels of a group that are written out."""
 
 _NARROW_WARPS = 4
+
 _DIRECT_COLUMNS = 64
 _STRIP, _MOST_TAPS = 4, 11
 """Places of one strip, which share what their taps see, and along these taps at most."""

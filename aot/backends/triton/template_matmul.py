@@ -281,6 +281,11 @@ def _is_turned(source: Operand, context: KernelContext) -> bool:
     return coefficient_of(context.offset(source.buffer, source.index), source.depth.symbol) != 1
 
 
+def _beside(source: Operand, axis: Axis, offset: Expr) -> Axis | None:
+    """The axis along which elements of an operand lie beside each other."""
+    return next((a for a in (axis, source.depth) if coefficient_of(offset, a.symbol) == 1), None)
+
+
 def _is_single(source: Operand, axis: Axis, context: KernelContext) -> bool:
     """True where blocks are read element by element: not known to begin at even ones.
 
@@ -288,7 +293,7 @@ def _is_single(source: Operand, axis: Axis, context: KernelContext) -> bool:
     shared memory as vectors do, in all banks.
     """
     offset = context.offset(source.buffer, source.index)
-    beside = next((a for a in (axis, source.depth) if coefficient_of(offset, a.symbol) == 1), None)
+    beside = _beside(source, axis, offset)
     if beside is None:
         return True
     steps = [coefficient_of(offset, s) for s in offset.free_symbols - {beside.symbol}]
@@ -301,7 +306,7 @@ def _is_cut_short(source: Operand, axis: Axis, context: KernelContext) -> bool:
     """True where a row of an operand ends within a vector."""
     offset = context.offset(source.buffer, source.index)
     each = ALIGNED // context.buffers[source.buffer].dtype.itemsize
-    along = next((a for a in (axis, source.depth) if coefficient_of(offset, a.symbol) == 1), None)
+    along = _beside(source, axis, offset)
     return along is not None and not is_multiple(along.extent, each)
 
 
