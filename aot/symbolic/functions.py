@@ -34,6 +34,9 @@ def exact_quotient(dividend: Expr, divisor: Expr) -> Expr | None:
     if dividend == divisor:
         return sympy.S.One
     if isinstance(dividend, sympy.Add):
+        if isinstance(divisor, sympy.Add):
+            quotient, rest = _split_by_sum(dividend, divisor)
+            return quotient if rest == 0 else None
         quotients = [exact_quotient(term, divisor) for term in dividend.args]
         return None if any(q is None for q in quotients) else sympy.Add(*quotients)
     quotient = dividend / divisor
@@ -58,6 +61,8 @@ def _is_integral(term: Expr) -> bool:
 
 def split_multiples(expr: Expr, divisor: Expr) -> tuple[Expr, Expr]:
     """(q, r) with `expr == q * divisor + r`; q gathers the terms `divisor` visibly divides."""
+    if isinstance(divisor, sympy.Add):
+        return _split_by_sum(expr, divisor)
     quotient: list[Expr] = []
     rest: list[Expr] = []
     for term in terms(expr):
@@ -73,10 +78,38 @@ def split_multiples(expr: Expr, divisor: Expr) -> tuple[Expr, Expr]:
     return sympy.Add(*quotient), sympy.Add(*rest)
 
 
+def _split_by_sum(expr: Expr, divisor: Expr) -> tuple[Expr, Expr]:
+    """`split_multiples` by a sum: multiples all of whose terms stand in `expr`.
+
+    2*i*n - i + k is i * (2*n - 1) + k; i*n + k has no multiple of 2*n - 1 in sight.
+    """
+    if expr == divisor:
+        return sympy.S.One, sympy.S.Zero
+    quotient: list[Expr] = []
+    rest = dict.fromkeys(terms(expr))
+    first = divisor.args[-1]  # any of them will do
+    for term in terms(expr):
+        exact = exact_quotient(term, first) if term in rest else None
+        if exact is None:
+            continue
+        multiple = terms(expand(exact * divisor))
+        if all(part in rest for part in multiple):
+            quotient.append(exact)
+            for part in multiple:
+                del rest[part]
+    return sympy.Add(*quotient), sympy.Add(*rest)
+
+
 def common_factor(exprs: tuple[Expr, ...]) -> int:
     """Greatest integer that divides the coefficient of every term of every expression."""
     coefficients = [abs(int(t.as_coeff_Mul()[0])) for e in exprs for t in terms(e)]
     return reduce(math.gcd, coefficients, 0) or 1
+
+
+def floor_term(expr: Expr) -> Expr | None:
+    """The quotient that a sum has as a term, if it has one alone; itself where it is a quotient."""
+    found = [t for t in terms(expr) if isinstance(t, FloorDiv)]
+    return found[0] if len(found) == 1 else None
 
 
 class FloorDiv(sympy.Function):  # type: ignore[misc]
@@ -97,8 +130,10 @@ class FloorDiv(sympy.Function):  # type: ignore[misc]
         quotient, rest = split_multiples(a, b)
         if quotient != 0:
             return quotient + cls(rest, b)
-        if isinstance(a, cls):
-            return cls(a.args[0], a.args[1] * b)
+        inner = floor_term(a)
+        if inner is not None:  # (x // c + r) // b is (x + c*r) // (b*c)
+            x, c = inner.args
+            return cls(expand(x + c * (a - inner)), expand(c * b))
         factor = common_factor((a, b))
         if factor > 1:
             return cls(a / factor, b / factor)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import sympy
@@ -15,6 +15,7 @@ from aot.symbolic.functions import (
     Modulo,
     Symbol,
     expand,
+    floor_term,
     is_multiple,
     terms,
 )
@@ -46,11 +47,7 @@ class Ranges:
         if expr in self.extents:
             return sympy.S.Zero, self.extents[expr] - 1
         if isinstance(expr, sympy.Add):
-            parts = [self.bounds(t) for t in expr.args]
-            if any(p is None for p in parts):
-                return None
-            known = [p for p in parts if p is not None]
-            return sympy.Add(*[p[0] for p in known]), sympy.Add(*[p[1] for p in known])
+            return self._bounds_of_floor(expr) or self._sum_bounds(expr)
         if isinstance(expr, sympy.Mul):
             return self._product_bounds(expr)
         if isinstance(expr, Modulo):
@@ -67,6 +64,57 @@ class Ranges:
                 return None
             return expr.func(*[p[0] for p in known]), expr.func(*[p[1] for p in known])
         return None
+
+    def _sum_bounds(self, expr: Expr) -> Interval | None:
+        """Bounds of a sum: those of its terms, those of one variable's terms together."""
+        least: list[Expr] = []
+        most: list[Expr] = []
+        for variable, added in self._by_variable(expr):
+            whole = self._multiple_bounds(variable, added)
+            found = [whole] if whole is not None else [self.bounds(t) for t in added]
+            for bound in found:
+                if bound is None:
+                    return None
+                least.append(bound[0])
+                most.append(bound[1])
+        return sympy.Add(*least), sympy.Add(*most)
+
+    def _by_variable(self, expr: Expr) -> list[tuple[Symbol | None, Sequence[Expr]]]:
+        """What a sum adds: the terms of each loop variable, then (None) those of none or several.
+
+        Without dims a variable has one term: nothing is to be put together.
+        """
+        if not self.dims:
+            return [(None, expr.args)]
+        shared: dict[Symbol | None, list[Expr]] = {}
+        for term in expr.args:
+            variables = [s for s in term.free_symbols if s in self.extents]
+            shared.setdefault(variables[0] if len(variables) == 1 else None, []).append(term)
+        return list(shared.items())
+
+    def _multiple_bounds(self, variable: Symbol | None, added: Sequence[Expr]) -> Interval | None:
+        """Bounds of (2*n - 1) * i, given as 2*i*n and -i: a variable times a size of known sign."""
+        if variable is None or len(added) == 1:
+            return None
+        size = sympy.Add(*[t / variable for t in added])
+        if any(s not in self.dims for s in size.free_symbols):
+            return None
+        end = expand(size * (self.extents[variable] - 1))
+        if self.nonnegative(size):
+            return sympy.S.Zero, end
+        return (end, sympy.S.Zero) if self.nonnegative(-size) else None
+
+    def _bounds_of_floor(self, expr: Expr) -> Interval | None:
+        """Bounds of r + x // c where r and x share variables: those of (c*r + x) // c."""
+        term = floor_term(expr)
+        if term is None:
+            return None
+        x, c = term.args
+        rest = expr - term
+        if not any(s in self.extents for s in rest.free_symbols & x.free_symbols):
+            return None
+        found = self.bounds(expand(c * rest + x))
+        return found and (self._floordiv(found[0], c), self._floordiv(found[1], c))
 
     def greatest(self, size: Expr) -> int | None:
         """What a size never exceeds, whatever its dims are; None when that is not known."""
@@ -156,7 +204,43 @@ class Ranges:
         rebuilt = expr.func(*args) if list(expr.args) != args else expr
         if isinstance(rebuilt, (sympy.Mul, sympy.Pow)):
             rebuilt = expand(rebuilt)
-        return _recombine(rebuilt) if isinstance(rebuilt, sympy.Add) else rebuilt
+        return self._recombine(rebuilt) if isinstance(rebuilt, sympy.Add) else rebuilt
+
+    def _recombine(self, expr: Expr) -> Expr:
+        """m*c*FloorDiv(x, c) + m*Modulo(x, c) -> m*x."""
+        for term in expr.args:
+            coefficient, rest = term.as_coeff_Mul()
+            factors = list(rest.args) if isinstance(rest, sympy.Mul) else [rest]
+            for factor in factors:
+                if not isinstance(factor, Modulo):
+                    continue
+                scale = coefficient * sympy.Mul(*[f for f in factors if f is not factor])
+                found = self._whole(expr, factor, scale)
+                if found is not None:
+                    partner, whole = found
+                    merged = expand(expr - term - partner + scale * whole)
+                    return self._recombine(merged) if isinstance(merged, sympy.Add) else merged
+        return expr
+
+    def _whole(self, expr: Expr, low: Expr, scale: Expr) -> tuple[Expr, Expr] | None:
+        """(term of the sum, w): this term and scale * low are scale * w; `low` is x % c.
+
+        The term is scale*c*(x // c), w being x; or scale*c*((x // c + r) % d), w being the
+        remainder of x + c*r by c*d, where the ranges decide it.
+        """
+        x, c = low.args
+        quotient = FloorDiv(x, c)
+        partner = expand(scale * c * quotient)
+        if partner in expr.args:
+            return partner, x
+        for high in expr.atoms(Modulo):
+            inner, d = high.args
+            partner = expand(scale * c * high)
+            if floor_term(inner) == quotient and partner in expr.args:
+                whole = self._modulo(expand(x + c * (inner - quotient)), expand(c * d))
+                if not isinstance(whole, Modulo):
+                    return partner, whole
+        return None
 
     def _in_range(self, a: Expr, b: Expr) -> bool:
         return self.nonnegative(a) and self.less(a, b)
@@ -168,6 +252,11 @@ class Ranges:
         a, b = plain.args
         if self._in_range(a, b):
             return sympy.S.Zero
+        if self.less(a, sympy.S.Zero) and self._in_range(a + b, b):
+            return sympy.S.NegativeOne
+        near = self._split_near(a, b)
+        if near is not None:
+            return near[0]
         split = self._split_low_part(a, b)
         if split is not None:
             high, _, factor = split
@@ -181,12 +270,36 @@ class Ranges:
         a, b = plain.args
         if self._in_range(a, b):
             return a
+        if self.less(a, sympy.S.Zero) and self._in_range(a + b, b):
+            return a + b
+        near = self._split_near(a, b)
+        if near is not None:
+            return near[1]
         split = self._split_low_part(a, b)
         if split is not None:
             high, low, factor = split
             inner = self._modulo(expand(high / factor), b / factor)
             return expand(factor * inner) + low
         return Modulo(a, b)
+
+    def _split_near(self, a: Expr, b: Expr) -> tuple[Expr, Expr] | None:
+        """(q, r): a = q*b + r and 0 <= r < b, q of the multiples nearest to the coefficients of a.
+
+        (1023*i + j + 512) // 1024 is i where i and j are below 512: skewed rows, as shifts of
+        relative positions read them.
+        """
+        if not b.is_Integer:
+            return None
+        quotient: list[Expr] = []
+        for term in terms(a):
+            coefficient, rest = term.as_coeff_Mul()
+            if rest != 1:
+                quotient.append((2 * coefficient + b) // (2 * b) * rest)
+        whole = sympy.Add(*quotient)
+        if whole == 0:
+            return None
+        left = expand(a - whole * b)
+        return (whole, left) if self._in_range(left, b) else None
 
     def _split_low_part(self, a: Expr, b: Expr) -> tuple[Expr, Expr, Expr] | None:
         """(high, low, g): a = high + low, g divides high and b, and 0 <= low < g."""
@@ -227,20 +340,3 @@ def _candidate_factors(terms: tuple[Expr, ...], b: Expr) -> list[Expr]:
         if candidate != 1 and candidate not in found and is_multiple(b, candidate):
             found.append(candidate)
     return found
-
-
-def _recombine(expr: Expr) -> Expr:
-    """m*c*FloorDiv(x, c) + m*Modulo(x, c) -> m*x."""
-    for term in expr.args:
-        coefficient, rest = term.as_coeff_Mul()
-        factors = list(rest.args) if isinstance(rest, sympy.Mul) else [rest]
-        for factor in factors:
-            if not isinstance(factor, Modulo):
-                continue
-            scale = coefficient * sympy.Mul(*[f for f in factors if f is not factor])
-            x, c = factor.args
-            partner = expand(scale * c * FloorDiv(x, c))
-            if partner in expr.args:
-                merged = expand(expr - term - partner + scale * x)
-                return _recombine(merged) if isinstance(merged, sympy.Add) else merged
-    return expr

@@ -46,3 +46,19 @@ EXTENTS = {I: integer(3), J: integer(4), K: integer(5)}
 
 
 POINTS = [dict(zip((I, J, K), p, strict=True)) for p in itertools.product(*map(range, (3, 4, 5)))]
+
+
+def grow_sized(children: st.SearchStrategy[Expr]) -> st.SearchStrategy[Expr]:
+    """As `grow`, with sizes in factors and divisors: what views of dynamic shapes are made of."""
+    sizes = st.sampled_from([S, 2 * S, 2 * S - 1, S + 1, S * (2 * S - 1), integer(3)])
+    return st.one_of(
+        st.tuples(children, children).map(lambda p: p[0] + p[1]),
+        st.tuples(children, sizes | st.integers(-3, 3).map(integer)).map(lambda p: p[0] * p[1]),
+        st.tuples(children, sizes).map(lambda p: FloorDiv(*p)),
+        st.tuples(children, sizes).map(lambda p: Modulo(*p)),
+    )
+
+
+SIZED = st.recursive(leaves(), grow_sized, max_leaves=8)
+
+SIZED_EXTENTS = {I: S, J: 2 * S - 1, K: integer(4)}

@@ -17,7 +17,17 @@ from aot.symbolic import (
     ravel,
     unravel,
 )
-from tests.symbolic.expressions import EXPRESSIONS, EXTENTS, POINTS, I, J, K, S
+from tests.symbolic.expressions import (
+    EXPRESSIONS,
+    EXTENTS,
+    POINTS,
+    SIZED,
+    SIZED_EXTENTS,
+    I,
+    J,
+    K,
+    S,
+)
 
 
 @settings(max_examples=300, deadline=None)
@@ -36,6 +46,35 @@ def test_bounds_hold(expr: Expr) -> None:
         values = [evaluate(expr, p) for p in POINTS]
         assert evaluate(bounds[0], {}) <= min(values)
         assert max(values) <= evaluate(bounds[1], {})
+
+
+@settings(max_examples=300, deadline=None)
+@given(SIZED)
+def test_what_sizes_decide_holds_for_each_of_them(expr: Expr) -> None:
+    ranges = Ranges(SIZED_EXTENTS, {S: (2, None)})
+    simplified, bounds = ranges.simplify(expr), ranges.bounds(expr)
+    for size in (2, 3):
+        extents = (size, 2 * size - 1, 4)
+        for point in itertools.product(*map(range, extents)):
+            here = {**dict(zip((I, J, K), point, strict=True)), S: size}
+            value = evaluate(expr, here)
+            assert evaluate(simplified, here) == value
+            if bounds is not None:
+                assert evaluate(bounds[0], here) <= value <= evaluate(bounds[1], here)
+
+
+@pytest.mark.parametrize("size", [S, integer(512)])
+def test_a_shift_by_a_view_is_a_sum(size: Expr) -> None:
+    """Relative positions (Dai et al. 2019): pad, view as one column more, drop, view, slice."""
+    ranges = Ranges({I: size, J: size, K: integer(4)}, {S: (2, None)})
+    width = 2 * size - 1
+    rows = [
+        ranges.simplify(e)
+        for e in unravel(ravel((K, I, J), (integer(4), size, width)), (integer(4), width, size))
+    ]
+    padded = ravel((rows[0], rows[1] + 1, rows[2]), (integer(4), width + 1, size))
+    shifted = [ranges.simplify(e) for e in unravel(padded, (integer(4), size, width + 1))]
+    assert shifted == [K, I, size + J - I]
 
 
 def test_a_dynamic_dimension_simplifies_like_a_static_one() -> None:
