@@ -440,7 +440,8 @@ class _Copies:
             return f"operand {role} is no plain view of it"
         if self._stored_walk(call, role, view, support, strides) is not None:
             return f"the template reads operand {role} in another order of memory"
-        return call.misfit(role, support, strides) or self._odd_rows(call, role, view, support)
+        unfit = call.misfit(role, support, strides, hints_of(self.graph.dims))
+        return unfit or self._odd_rows(call, role, view, support)
 
     def _stored_walk(
         self, call: TemplateCall, role: str, view: View, support: Support[Any], strides: Strides

@@ -79,25 +79,25 @@ def split_multiples(expr: Expr, divisor: Expr) -> tuple[Expr, Expr]:
 
 
 def _split_by_sum(expr: Expr, divisor: Expr) -> tuple[Expr, Expr]:
-    """`split_multiples` by a sum: multiples all of whose terms stand in `expr`.
+    """`split_multiples` by a sum: multiples all of whose terms but numbers stand in `expr`.
 
     2*i*n - i + k is i * (2*n - 1) + k; i*n + k has no multiple of 2*n - 1 in sight.
     """
-    if expr == divisor:
-        return sympy.S.One, sympy.S.Zero
+    number, rest = expr.as_coeff_Add()
+    left = dict.fromkeys(terms(rest))
+    first = divisor.args[-1]  # no number, which would come first
     quotient: list[Expr] = []
-    rest = dict.fromkeys(terms(expr))
-    first = divisor.args[-1]  # any of them will do
-    for term in terms(expr):
-        exact = exact_quotient(term, first) if term in rest else None
+    for term in terms(rest):
+        exact = exact_quotient(term, first) if term in left else None
         if exact is None:
             continue
-        multiple = terms(expand(exact * divisor))
-        if all(part in rest for part in multiple):
+        own, multiple = expand(exact * divisor).as_coeff_Add()
+        if all(part in left for part in terms(multiple)):
             quotient.append(exact)
-            for part in multiple:
-                del rest[part]
-    return sympy.Add(*quotient), sympy.Add(*rest)
+            number -= own
+            for part in terms(multiple):
+                del left[part]
+    return sympy.Add(*quotient), sympy.Add(number, *left)
 
 
 def common_factor(exprs: tuple[Expr, ...]) -> int:

@@ -56,7 +56,7 @@ class Ranges:
             inner = self.bounds(expr.args[0])
             if inner is None:
                 return None
-            return FloorDiv(inner[0], expr.args[1]), FloorDiv(inner[1], expr.args[1])
+            return self._floordiv(inner[0], expr.args[1]), self._floordiv(inner[1], expr.args[1])
         if isinstance(expr, (Minimum, Maximum)):
             parts = [self.bounds(t) for t in expr.args]
             known = [p for p in parts if p is not None]
@@ -223,20 +223,20 @@ class Ranges:
         return expr
 
     def _whole(self, expr: Expr, low: Expr, scale: Expr) -> tuple[Expr, Expr] | None:
-        """(term of the sum, w): this term and scale * low are scale * w; `low` is x % c.
+        """(part of the sum, w): this part and scale * low are scale * w; `low` is x % c.
 
-        The term is scale*c*(x // c), w being x; or scale*c*((x // c + r) % d), w being the
+        The part is scale*c*(x // c), w being x; or scale*c*((x // c + r) % d), w being the
         remainder of x + c*r by c*d, where the ranges decide it.
         """
         x, c = low.args
         quotient = FloorDiv(x, c)
         partner = expand(scale * c * quotient)
-        if partner in expr.args:
+        if _contains(expr, partner):
             return partner, x
         for high in expr.atoms(Modulo):
             inner, d = high.args
             partner = expand(scale * c * high)
-            if floor_term(inner) == quotient and partner in expr.args:
+            if floor_term(inner) == quotient and _contains(expr, partner):
                 whole = self._modulo(expand(x + c * (inner - quotient)), expand(c * d))
                 if not isinstance(whole, Modulo):
                     return partner, whole
@@ -323,6 +323,11 @@ class Ranges:
             if not dominated:
                 kept.append(a)
         return func(*kept)
+
+
+def _contains(expr: Expr, part: Expr) -> bool:
+    """Whether a sum adds all that a part of it does."""
+    return all(t in expr.args for t in terms(part))
 
 
 def _candidate_factors(terms: tuple[Expr, ...], b: Expr) -> list[Expr]:

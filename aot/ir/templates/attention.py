@@ -118,7 +118,7 @@ class Attention(TemplateCall):
         sizes = (self.q.axes[3].extent, self.output.axes[3].extent)
         return "" if all(s.is_Integer for s in sizes) else "the size of a head is dynamic"
 
-    def misfit(self, role: str, support: Support[Any], strides: Strides) -> str:
+    def misfit(self, role: str, support: Support[Any], strides: Strides, hints: Hints) -> str:
         """Queries, keys and values are read by vectors along d."""
         own = strides[role]
         if role == "mask" or own is None or getattr(self, role).axes[-1].extent == 1:

@@ -182,11 +182,11 @@ class TemplateCall(ABC):
         """Whether a weight of that role is stored anew for the kernel, so that any order serves."""
         return False
 
-    def misfit(self, role: str, support: Support[Any], strides: Strides) -> str:
+    def misfit(self, role: str, support: Support[Any], strides: Strides, hints: Hints) -> str:
         """Why the template cannot read an operand of these plain strides; "" when it can.
 
         `strides`: of the operands by role, and as "output" of what is stored of the result, where
-        that is one order.
+        that is one order. `hints`: for a choice by typical sizes.
         """
         return ""
 

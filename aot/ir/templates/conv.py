@@ -161,6 +161,11 @@ class Conv(TemplateCall):
         channels = self.x.axes[1].extent
         return bool(self.groups == channels and self.w.axes[0].extent == channels)
 
+    def _has_few_planes(self, support: ConvSupport) -> bool:
+        """True of depthwise planes fewer than the pixels from which a row of them is vectors."""
+        channels = self.x.axes[1].extent
+        return self.is_depthwise and is_int(channels) and int(channels) < support.row
+
     def is_narrow(self, narrow: Narrow) -> bool:
         """True for groups of at most so many input channels and outputs."""
         outputs, inputs, *_ = (axis.extent for axis in self.w.axes)
@@ -260,7 +265,8 @@ class Conv(TemplateCall):
         if role == "w":
             return self._weight_walk(support, strides) if support.in_place else self.w.axes
         axes = self.output.axes if role == "output" else self.x.axes
-        last = support.channels_last and not self.is_narrow(support.narrow)
+        narrow = self.is_narrow(support.narrow) or self._has_few_planes(support)
+        last = support.channels_last and not narrow
         return (axes[0], *axes[2:], axes[1]) if last else axes
 
     def packs(self, role: str, support: Support[Any]) -> bool:
@@ -268,7 +274,7 @@ class Conv(TemplateCall):
         assert isinstance(support, ConvSupport)
         return role == "w" and not support.in_place
 
-    def misfit(self, role: str, support: Support[Any], strides: Strides) -> str:
+    def misfit(self, role: str, support: Support[Any], strides: Strides, hints: Hints) -> str:
         """Inputs with channels that are not contiguous, weights that are not as they are walked."""
         assert isinstance(support, ConvSupport)
         own = strides[role]
@@ -282,9 +288,11 @@ class Conv(TemplateCall):
                 return "" if own[-1] in (0, 1) else "its places are no neighbours"
             far = own[1] not in (0, 1) and self.channels_fastest(own, support.vector)
             return "its channels are not contiguous" if far else ""
+        if role == "x" and self._has_few_planes(support):
+            return "" if own[-1] == 1 else "its few channels fill no vectors"
         apart = role == "x" and self.is_depthwise and self.x.axes[1].extent != 1 and own[1] != 1
         long, stored = self.output.axes[-1].extent, strides.get("output")
-        rows = support.row and is_int(long) and int(long) >= support.row
+        rows = support.row and hints.value(long) >= support.row
         if rows and own[-1] == 1 and stored and stored[-1] == 1:
             return ""
         return "operand x is not contiguous along its vectors" if apart else ""
@@ -507,8 +515,9 @@ class ConvSupport(Support[Conv]):
         vector: Elements that it reads at once where they lie.
         narrow: What does in any order, if `in_place`; `narrow_of`: by the name of the type.
         direct: Products of a group's input and output channels up to which groups do so, too.
-        row: From so many outputs a row on it takes depthwise planes whose pixels are neighbours as
-            they are, if the result is stored so too; 0 where it does not.
+        row: From so many outputs a row (of a dynamic one, typically) on it takes depthwise planes
+            whose pixels are neighbours as they are, if the result is stored so too; 0 where it does
+            not.
         rows: When channels are worth a copy with zeros behind them, so that they fill vectors.
         parts: Parts that input channels of so deep a convolution are cut into; None: none are.
         prepared_uses: Uses of an element from which a copy of float32 that is rounded to TF32 is

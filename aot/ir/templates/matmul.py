@@ -96,7 +96,7 @@ class Matmul(TemplateCall):
         turned = first is not None and first[-1] != 1
         return turned and self.stored_walk(role, support, strides) is not None
 
-    def misfit(self, role: str, support: Support[Any], strides: Strides) -> str:
+    def misfit(self, role: str, support: Support[Any], strides: Strides, hints: Hints) -> str:
         """A second operand that is worth a copy with its depth last."""
         assert isinstance(support, MatmulSupport)
         wish, sizes = support.rows, self._sizes()

@@ -105,7 +105,7 @@ class Recurrence(TemplateCall):
         """Weights are stored in the order in which steps read them, or copied once a run."""
         return role in ("weight", "projection")
 
-    def misfit(self, role: str, support: Support[Any], strides: Strides) -> str:
+    def misfit(self, role: str, support: Support[Any], strides: Strides, hints: Hints) -> str:
         """The input's part and the bias are read by vectors along the gates."""
         own = strides[role]
         if role not in _VECTORS or own is None or getattr(self, role).axes[-1].extent == 1:

@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from aot.errors import InternalError
+from aot.ir.hints import Hints
 from aot.ir.nests import View
 from aot.ir.templates.base import Array, LoopOp, Strides, Support, TemplateCall
 from aot.ir.templates.builder import NestBuilder
@@ -87,7 +88,7 @@ class ResampleBytes(TemplateCall):
         """
         raise InternalError(f"{self.name}: two resizings in one are never nests")
 
-    def misfit(self, role: str, support: Support[Any], strides: Strides) -> str:
+    def misfit(self, role: str, support: Support[Any], strides: Strides, hints: Hints) -> str:
         """Images whose pixels lie apart, and tables that are not whole rows."""
         own = strides[role]
         assert own is not None

@@ -19,10 +19,13 @@ from aot.ir.templates.base import Split
 from aot.ir.templates.builder import NestBuilder
 from aot.ir.templates.conv import Narrow
 from aot.ir.templates.matmul import AlignedRows
+from aot.symbolic import dim
 from tests.ir.templates.views import strides, view
 
 PLAIN, LAST = (256, 64, 8, 1), (256, 1, 32, 4)
 """Strides of (1, 4, 8, 8) as numbered, and with channels innermost."""
+
+NO_DIMS = Hints({})
 
 
 def conv(outputs: int, channels: int, groups: int = 1, taps: int = 3) -> Conv:
@@ -77,28 +80,47 @@ def test_weights_are_walked_as_the_input_is() -> None:
 def test_what_it_cannot_read_in_place() -> None:
     in_place, many = ConvSupport(Conv, in_place=True, vector=8), conv(16, 16)
     apart = {"x": strides(1024, 64, 8, 1), "w": strides(144, 9, 3, 1)}
-    assert "not contiguous" in many.misfit("x", in_place, apart)
-    assert "another order" in many.misfit("w", in_place, {**apart, "x": strides(1024, 1, 128, 16)})
+    assert "not contiguous" in many.misfit("x", in_place, apart, NO_DIMS)
+    assert "another order" in many.misfit(
+        "w", in_place, {**apart, "x": strides(1024, 1, 128, 16)}, NO_DIMS
+    )
     few = {"x": strides(192, 64, 8, 1)}
-    assert conv(16, 3).misfit("x", in_place, few) == ""
+    assert conv(16, 3).misfit("x", in_place, few, NO_DIMS) == ""
+
+
+def test_few_planes_have_vectors_along_their_rows() -> None:
+    """Three colours fill no vector: they are planes, whatever order the image is stored in."""
+    few, support = conv(3, 3, groups=3), ConvSupport(Conv, row=6)
+    for role in ("x", "output"):
+        assert order(few, role, support, None) == [0, 1, 2, 3]
+        assert order(conv(8, 8, groups=8), role, support, None) == [0, 2, 3, 1]
+    first, last = strides(*PLAIN), strides(*LAST)
+    assert few.misfit("x", support, {"x": first, "output": last}, NO_DIMS) == ""
+    assert "no vectors" in few.misfit("x", support, {"x": last, "output": last}, NO_DIMS)
 
 
 def test_packing_takes_any_order_but_of_depthwise_inputs() -> None:
     packing = ConvSupport(Conv)
     assert conv(16, 16).packs("w", packing) and not conv(16, 16).packs("x", packing)
-    depthwise = conv(4, 4, groups=4)
-    assert "not contiguous" in depthwise.misfit("x", packing, {"x": strides(*PLAIN)})
-    assert depthwise.misfit("x", packing, {"x": strides(*LAST)}) == ""
+    depthwise = conv(8, 8, groups=8)
+    assert "not contiguous" in depthwise.misfit("x", packing, {"x": strides(*PLAIN)}, NO_DIMS)
+    assert depthwise.misfit("x", packing, {"x": strides(*LAST)}, NO_DIMS) == ""
     rows = ConvSupport(Conv, row=6)
     first, last = strides(*PLAIN), strides(*LAST)
-    assert depthwise.misfit("x", rows, {"x": first, "output": first}) == ""
+    assert depthwise.misfit("x", rows, {"x": first, "output": first}, NO_DIMS) == ""
     apart = strides(512, 128, 16, 2)
     for support, x, output in ((rows, first, last), (rows, apart, first), (packing, first, first)):
-        assert "not contiguous" in depthwise.misfit("x", support, {"x": x, "output": output})
-    assert "not contiguous" in depthwise.misfit("x", rows, {"x": first, "output": None})
+        assert "not contiguous" in depthwise.misfit(
+            "x", support, {"x": x, "output": output}, NO_DIMS
+        )
+    assert "not contiguous" in depthwise.misfit("x", rows, {"x": first, "output": None}, NO_DIMS)
+    long = dim("s0")  # a dynamic row is as long as it is typically
+    dynamic = replace(depthwise, output=view(1, 8, 6, long))
+    assert dynamic.misfit("x", rows, {"x": first, "output": first}, Hints({long: 6})) == ""
+    assert dynamic.misfit("x", rows, {"x": first, "output": first}, Hints({long: 5})) != ""
     longer = ConvSupport(Conv, row=7)
-    assert "not contiguous" in depthwise.misfit("x", longer, {"x": first, "output": first})
-    assert conv(4, 4).misfit("x", packing, {"x": strides(*PLAIN)}) == ""
+    assert "not contiguous" in depthwise.misfit("x", longer, {"x": first, "output": first}, NO_DIMS)
+    assert conv(4, 4).misfit("x", packing, {"x": strides(*PLAIN)}, NO_DIMS) == ""
 
 
 def is_rounded(
@@ -120,7 +142,7 @@ def is_rounded(
     call = Conv(
         "c", out, NO_ORIGIN, x, w, ones, (0, 0), steps, groups, "tf32", phases=phases, last=last
     )
-    return call.is_rounded_by_eager(Hints({}))
+    return call.is_rounded_by_eager(NO_DIMS)
 
 
 def test_eager_rounds_neither_small_ones_nor_small_groups_nor_many_phases() -> None:
@@ -152,7 +174,9 @@ def test_places_are_vectors_of_single_taps_where_channels_lie_apart() -> None:
         call = Conv(
             "c", view(2, 32, side, side), NO_ORIGIN, x, w, (stride, stride), (0, 0), (1, 1), 1
         )
-        return call.misfit("x", support, {"x": strides(64 * side * side, side * side, side, 1)})
+        return call.misfit(
+            "x", support, {"x": strides(64 * side * side, side * side, side, 1)}, NO_DIMS
+        )
 
     assert misfit(16) == ""
     assert all("not contiguous" in found for found in (misfit(15), misfit(16, 3), misfit(16, 1, 2)))
@@ -166,7 +190,7 @@ def before(call: Conv, kind: str = "temp", dtype: DType = FLOAT32, uses: int = 2
     support = ConvSupport(
         Conv, narrow_of=(("float32", few),), prepared_uses=uses, prepared_blocks=4
     )
-    return call.split(builder, support, 1, Hints({}))
+    return call.split(builder, support, 1, NO_DIMS)
 
 
 @pytest.mark.parametrize(
@@ -179,7 +203,7 @@ def test_channels_of_halves_that_are_no_words_have_more_zeros_behind_them(
     shape = tuple(axis.extent for axis in call.x.axes)
     builder = NestBuilder({"b": Buffer("b", FLOAT16, shape, None, "temp")}, {})
     rows = AlignedRows(bytes=16, least_uses=1, least_work=1)
-    found = call.split(builder, ConvSupport(Conv, vector=8, rows=rows), 1, Hints({}))
+    found = call.split(builder, ConvSupport(Conv, vector=8, rows=rows), 1, NO_DIMS)
     assert (found and found.choice) == (None if whole is None else f"{whole} channels")
 
 

@@ -228,8 +228,8 @@ def test_a_second_operand_is_turned_where_the_first_is_no_better(
     call = batch(*sizes)
     support = MatmulSupport(Matmul, rows=TURNED, depth_last_of=("float32", "float64"))
     known = {role: [integer(0), *map(integer, s)] for role, s in strides.items()}
-    assert bool(call.misfit("b", support.of_type(dtype), known)) is copied
-    assert call.misfit("a", support.of_type(dtype), known) == ""
+    assert bool(call.misfit("b", support.of_type(dtype), known, HINTS)) is copied
+    assert call.misfit("a", support.of_type(dtype), known, HINTS) == ""
     walk = call.walk("b", support.of_type(dtype), known)
     # What is copied for its rows is turned in any case where that helps.
     turned = copied or sizes[1] == 511 or sizes[2] == 321 or sizes[0] == 1 or dtype == FLOAT64

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from aot.ir.hints import Hints
 from aot.ir.nests import View, numbered_axes
 from aot.ir.origin import Origin
 from aot.ir.templates import ResampleBytes, Support
@@ -90,12 +91,12 @@ def test_meaning_is_that_of_both_calls(whole: bool) -> None:
 def test_images_in_memory(strides: tuple[int, ...], expected: Images | None) -> None:
     own = [integer(s) for s in strides]
     assert joined().images(own) == expected
-    assert bool(joined().misfit("x", SUPPORT, {"x": own})) == (expected is None)
+    assert bool(joined().misfit("x", SUPPORT, {"x": own}, Hints({}))) == (expected is None)
 
 
 def test_tables_are_whole_rows() -> None:
     found = joined()
-    assert not found.misfit("weights", SUPPORT, {"weights": (integer(2), integer(1))})
-    assert found.misfit("weights", SUPPORT, {"weights": (integer(3), integer(1))})
-    assert found.misfit("starts", SUPPORT, {"starts": (integer(2),)})
-    assert not found.misfit("bits", SUPPORT, {"bits": ()})
+    assert not found.misfit("weights", SUPPORT, {"weights": (integer(2), integer(1))}, Hints({}))
+    assert found.misfit("weights", SUPPORT, {"weights": (integer(3), integer(1))}, Hints({}))
+    assert found.misfit("starts", SUPPORT, {"starts": (integer(2),)}, Hints({}))
+    assert not found.misfit("bits", SUPPORT, {"bits": ()}, Hints({}))

@@ -438,6 +438,8 @@ def all_cases() -> dict[str, Case]:
             table[f"last{i}_{dtype}"] = in_planes(*LAST_CASES[i], dtype=dtype, last=True)
     table["last_pieces"] = in_planes(*LAST_CASES[12], last=True, rows=2, columns=10)
     table["planes_lone"] = in_planes(*PLANES_CASES[0], lone=True)
+    table["lone_pieces"] = in_planes(*CHUNKS[1][:3], lone=True, inputs=7, rows=5, columns=10)
+    table["strips_pieces"] = in_planes(*STRIPS[0], lone=True, rows=9, columns=10)
     table["planes_pieces"] = in_planes(*PLANES_CASES[4], rows=2, columns=10)
     return table
 

@@ -427,17 +427,32 @@ struct PlanesRun {
     }
   }
 
-  // Hands pixels m on, of which the tile has `count`, to the epilogue: channels [c0, c1), turned.
-  void hand_turned(int64_t m, int64_t count, int64_t c0, int64_t c1) const {
+  // Hands pixels m on, of which the tile has `count` from `at` on, to the epilogue: channels
+  // [c0, c1), turned.
+  void hand_turned(int64_t m, int64_t count, int64_t c0, int64_t c1, const T* at) const {
     constexpr int64_t kTo = kPlanesChannels;
     for (int64_t i = 0; i < count; i += kPlanesTurn) {
       const int64_t pixels = min64(kPlanesTurn, count - i);
       for (int64_t r = 0; r < pixels; r += kL) {
         for (int64_t c = 0; c < c1 - c0; c += kL) {
-          transpose_block(tile + c * S::kLd + i + r, S::kLd, turned + r * kTo + c, kTo);
+          transpose_block(at + c * S::kLd + i + r, S::kLd, turned + r * kTo + c, kTo);
         }
       }
       epi(0, m + i, m + i + pixels, c0, c1, turned, kTo);
+    }
+  }
+
+  // Hands a block's pixels from m on to the epilogue: channels [c0, c1), which lie at `at`. Rows
+  // that are pieces of the output's are no run of pixels: they go one by one.
+  void hand(int64_t m, const Block& block, int64_t c0, int64_t c1, const T* at) const {
+    const bool whole = block.columns == p.ow;
+    const int64_t count = whole ? block.rows * block.columns : block.columns;
+    for (int64_t row = 0; row < (whole ? 1 : block.rows); ++row, m += p.ow, at += block.columns) {
+      if constexpr (Cfg::LAST) {
+        hand_turned(m, count, c0, c1, at);
+      } else {
+        epi(0, m, m + count, c0, c1, at, Cfg::LONE ? 1 : S::kLd);
+      }
     }
   }
 
@@ -459,8 +474,7 @@ struct PlanesRun {
         part.before = to == tile ? -S::kTile : S::kTile;
         to -= part.before;
       }
-      epi(0, m, m + rows * columns, g * Cfg::OC, (g + 1) * Cfg::OC, to + part.before,
-          Cfg::LONE ? 1 : S::kLd);
+      hand(m, part, g * Cfg::OC, (g + 1) * Cfg::OC, to + part.before);
       return;
     }
     if (Cfg::LAST && 4 * inputs >= kL) {
@@ -475,12 +489,7 @@ struct PlanesRun {
         tile_of(all, lines + k * Cfg::IC * S::kChannel, w + k * S::kK * Cfg::OC, o, end,
                 tile + k * Cfg::OC * S::kLd);
       }
-      const int64_t c0 = g * Cfg::OC + o, c1 = (g + groups - 1) * Cfg::OC + end;
-      if constexpr (Cfg::LAST) {
-        hand_turned(m, rows * columns, c0, c1);
-      } else {
-        epi(0, m, m + rows * columns, c0, c1, tile, Cfg::LONE ? 1 : S::kLd);
-      }
+      hand(m, all, g * Cfg::OC + o, (g + groups - 1) * Cfg::OC + end, tile);
     }
   }
 };
@@ -524,10 +533,8 @@ void planes(const PlanesArgs<Cfg>& p, int64_t begin, int64_t end, void* scratch,
       run.block(n, g, groups, od, first, last - first, 0, p.ow, w, held);
       continue;
     }
-    for (int64_t oh = first; oh < last; ++oh) {
-      for (int64_t ow = 0; ow < p.ow; ow += Cfg::COLS) {
-        run.block(n, g, groups, od, oh, 1, ow, min64(Cfg::COLS, p.ow - ow), w);
-      }
+    for (int64_t ow = 0; ow < p.ow; ow += Cfg::COLS) {
+      run.block(n, g, groups, od, first, last - first, ow, min64(Cfg::COLS, p.ow - ow), w);
     }
   }
 }
