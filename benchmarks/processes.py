@@ -45,6 +45,8 @@ class Settings:
         threads: Of a call on a CPU, of either side.
         compiles: Whether torch.compile is timed beside both.
         keeps: Whether packages stay when they have been timed.
+        smaller: So many times smaller are the extents that packages with dynamic dims are made
+            with; 0: all extents are static.
     """
 
     device: str
@@ -57,6 +59,7 @@ class Settings:
     threads: int = 1
     compiles: bool = False
     keeps: bool = False
+    smaller: int = 0
 
     @property
     def place(self) -> str:

@@ -57,4 +57,7 @@ def attention(d: Numbers) -> Case:
     words = ["attention", SHORT[dtype], f"batch {batch} heads {heads}/{kv_heads}"]
     words += [f"queries {queries} keys {keys} head {head}", kind, "tokens first" * turned]
     text = " ".join(w for w in words if w)
-    return Case(text, dtype, work(batch, queries, keys), make)
+    names = ("keys" if same else "queries", "keys", "keys")
+    free = tuple(("batch", n, "", "") if turned else ("batch", "", n, "") for n in names)
+    masks = {"mask": ((names[0], "keys"),), "bias": (("batch", "", names[0], "keys"),)}
+    return Case(text, dtype, work(batch, queries, keys), make, free + masks.get(kind, ()))

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TypeVar
 
 import torch
 from torch import nn
+from torch.export import Dim
 
 Tensor = torch.Tensor
 Choice = TypeVar("Choice")
@@ -76,6 +77,9 @@ class Case:
         text: Its kind, type and shapes, for people.
         dtype: The type of its floats.
         work: About how many multiplications and additions it takes; elements count as several.
+        free: Which dimensions of each input may vary, by a name that inputs share: (("rows", ""),)
+            are the first of the one there is. Empty: of none.
+        least: What an extent of a name must be at least, if more than 2.
         make: A module and its inputs in float32 on torch's default device, from torch's default
             generator. Both are converted to `dtype`; what is not of floats stays.
     """
@@ -84,6 +88,8 @@ class Case:
     dtype: torch.dtype
     work: float
     make: Callable[[], tuple[nn.Module, tuple[Tensor, ...]]]
+    free: tuple[tuple[str, ...], ...] = ()
+    least: Mapping[str, int] = field(default_factory=dict)
 
     def build(self, device: str, seed: int) -> tuple[nn.Module, tuple[Tensor, ...]]:
         """The module and its inputs: the same ones again for the same seed and device."""
@@ -91,6 +97,33 @@ class Case:
         with torch.device(device):
             module, inputs = self.make()
         return module.eval().to(self.dtype), tuple(convert(x, self.dtype) for x in inputs)
+
+    def example(
+        self, inputs: tuple[Tensor, ...], smaller: int
+    ) -> tuple[tuple[Tensor, ...], tuple[dict[int, Dim], ...]]:
+        """Inputs whose free extents are so many times smaller, and the dims of these, to package.
+
+        Strides are in the order of the inputs'. What no dimension is free of stays as it is.
+        """
+        dims: dict[str, Dim] = {}
+        examples: list[Tensor] = []
+        shapes: list[dict[int, Dim]] = []
+        for x, names in zip(inputs, self.free, strict=True):
+            shapes.append({})
+            for k, name in enumerate(names):
+                if not name or x.shape[k] <= self._least(name):
+                    continue
+                dims.setdefault(name, Dim(name, min=self._least(name), max=4 * x.shape[k]))
+                shapes[-1][k] = dims[name]
+            sizes = [
+                max(n // smaller, self._least(name)) if k in shapes[-1] else n
+                for k, (n, name) in enumerate(zip(x.shape, names, strict=True))
+            ]
+            examples.append(x[tuple(slice(size) for size in sizes)].clone())
+        return tuple(examples), tuple(shapes)
+
+    def _least(self, name: str) -> int:
+        return self.least.get(name, 2)
 
 
 def convert(tensor: Tensor, dtype: torch.dtype) -> Tensor:

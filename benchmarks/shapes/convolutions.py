@@ -19,6 +19,9 @@ KINDS = ("dense", "dense", "pointwise", "first", "depthwise", "grouped", "transp
 SIDES = {1: (64, 8192), 2: (7, 224), 3: (7, 32)}
 """The least and greatest extent of the data, by its dimensions."""
 
+PLACES = 8
+"""Of data at least, where its extents vary."""
+
 
 def convolution(d: Numbers) -> Case:
     """One layer, its data with channels first or last."""
@@ -63,7 +66,16 @@ def convolution(d: Numbers) -> Case:
         f"{outputs} kernel {kernel} stride {stride} dilation {dilation} padding {padding} "
         f"groups {groups}{' bias' * bias}{' channels last' * last}"
     )
-    return Case(text, dtype, work(images, side) + ELEMENT_WORK * elements(images, side), make)
+    free = (("images", "", *[f"side{k}" for k in range(dims)]),)
+    reach = max(dilation * (kernel - 1) + 1 + stride, PLACES)
+    return Case(
+        text,
+        dtype,
+        work(images, side) + ELEMENT_WORK * elements(images, side),
+        make,
+        free,
+        {f"side{k}": reach for k in range(dims)},
+    )
 
 
 def _window(d: Numbers, kind: str, dims: int) -> tuple[int, int, int, int]:

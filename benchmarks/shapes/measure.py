@@ -24,8 +24,9 @@ from benchmarks.clocks import (
     rested_seconds,
 )
 from benchmarks.processes import Event, Settings, first_line
-from benchmarks.shapes.case import Tensor, convert
+from benchmarks.shapes.case import Case, Tensor, convert
 from benchmarks.shapes.cases import case_at, place_of
+from tests.calls import Calls
 from tests.comparing import ROUNDINGS, TOLERANCE, excess
 
 HOST_BATCH_SECONDS = 0.002
@@ -64,11 +65,28 @@ def _build(name: str, settings: Settings) -> str:
     seed, index = place_of(name)
     try:
         with torch.no_grad():
-            module, inputs = case_at(seed, index, settings.device).build(settings.device, index)
-            aot.package(module, inputs, path=path, targets=[settings.target], golden=False)
+            case = case_at(seed, index, settings.device)
+            module, inputs = case.build(settings.device, index)
+            package_case(case, module, inputs, path, settings.target, settings.smaller)
     except (AotError, RuntimeError) as error:
         return first_line(error)
     return ""
+
+
+def package_case(
+    case: Case,
+    module: nn.Module,
+    inputs: tuple[Tensor, ...],
+    path: Path,
+    target: str,
+    smaller: int,
+) -> None:
+    """A case's package: of static extents, or of dynamic ones seen so many times smaller."""
+    dims = None
+    if smaller:
+        inputs, dims = case.example(inputs, smaller)
+        dims = (dims,) if isinstance(module, Calls) else dims  # which takes them as *args
+    aot.package(module, inputs, path=path, targets=[target], dynamic_shapes=dims, golden=False)
 
 
 def times_of(name: str, settings: Settings) -> Iterator[Event]:

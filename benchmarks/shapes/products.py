@@ -86,7 +86,8 @@ def linear(d: Numbers) -> Case:
     words = [kind, SHORT[dtype], f"{m}x{k}x{n}"]
     if kind == "linear":
         words += ["bias"] * bias + [activation] * bool(activation)
-    return Case(" ".join(words), dtype, 2.0 * blocks * m * k * n, make)
+    free = (("", "rows") if kind == "transposed" else ("rows", ""),)
+    return Case(" ".join(words), dtype, 2.0 * blocks * m * k * n, make, free)
 
 
 def batched(d: Numbers) -> Case:
@@ -112,4 +113,7 @@ def batched(d: Numbers) -> Case:
 
     letters = "".join("T" if t else "N" for t in turned)
     text = f"{'baddbmm' if added else 'bmm'} {letters} {SHORT[dtype]} {b}x{m}x{k}x{n}"
-    return Case(text, dtype, 2.0 * b * m * k * n, make)
+    x = ("batch", "k", "m") if turned[0] else ("batch", "m", "k")
+    y = ("batch", "n", "k") if turned[1] else ("batch", "k", "n")
+    free = (x, y, ("batch", "m", "n"))[: 2 + added]
+    return Case(text, dtype, 2.0 * b * m * k * n, make, free)

@@ -67,23 +67,35 @@ def rows(d: Numbers) -> Case:
             dtype,
             ELEMENT_WORK * count * width,
             lambda: (norm(width), (torch.randn(count, width),)),
+            (("rows", ""),),
         )
     return OTHERS[kind](d, dtype, count, width)
 
 
 def _case(
-    kind: str, dtype: torch.dtype, shape: tuple[int, ...], module: nn.Module, more: str = ""
+    kind: str,
+    dtype: torch.dtype,
+    shape: tuple[int, ...],
+    module: nn.Module,
+    more: str = "",
+    least: int = 2,
 ) -> Case:
     sizes = "x".join(str(s) for s in shape)
     text = f"{kind} {SHORT[dtype]} {sizes} {more}".strip()
     return Case(
-        text, dtype, ELEMENT_WORK * math.prod(shape), lambda: (module, (torch.randn(shape),))
+        text,
+        dtype,
+        ELEMENT_WORK * math.prod(shape),
+        lambda: (module, (torch.randn(shape),)),
+        (("parts", "rows", "width")[-len(shape) :],),
+        {"width": least},
     )
 
 
 def _topk(d: Numbers, dtype: torch.dtype, count: int, width: int) -> Case:
     k = min(d.pick(1, 4, 8, 50), width)
-    return _case("topk", dtype, (count, width), Calls(lambda x: x.topk(k).values), f"k {k}")
+    topk = Calls(lambda x: x.topk(k).values)
+    return _case("topk", dtype, (count, width), topk, f"k {k}", max(k, 2))
 
 
 def _sort(d: Numbers, dtype: torch.dtype, count: int, width: int) -> Case:
@@ -108,7 +120,8 @@ def _rotated(d: Numbers, dtype: torch.dtype, count: int, width: int) -> Case:
         return Calls(_rotary), (torch.randn(heads, tokens, head), angles.cos(), angles.sin())
 
     text = f"rotary {SHORT[dtype]} {heads}x{tokens}x{head}"
-    return Case(text, dtype, ELEMENT_WORK * heads * tokens * head, make)
+    free = (("", "tokens", ""), ("tokens", ""), ("tokens", ""))
+    return Case(text, dtype, ELEMENT_WORK * heads * tokens * head, make, free)
 
 
 def _cross_entropy(d: Numbers, dtype: torch.dtype, count: int, width: int) -> Case:
@@ -120,6 +133,7 @@ def _cross_entropy(d: Numbers, dtype: torch.dtype, count: int, width: int) -> Ca
             Calls(F.cross_entropy),
             (torch.randn(count, width), torch.randint(width, (count,))),
         ),
+        (("rows", ""), ("rows",)),
     )
 
 
@@ -142,6 +156,7 @@ def _norm_chain(d: Numbers, dtype: torch.dtype, count: int, width: int) -> Case:
         dtype,
         ELEMENT_WORK * count * width,
         lambda: (_NormChain(width), (torch.randn(count, width), torch.randn(count, width))),
+        (("rows", ""), ("rows", "")),
     )
 
 

@@ -8,6 +8,7 @@
     make shapes ARGS='--device cuda --jobs 16 --above 1.15'   # kept rows above that, again
     make shapes ARGS='--jobs 16 --cores 0,1,2,3 --compile'    # torch.compile beside; four at a time
     make shapes ARGS='--jobs 16 --cores 0-3,4-7 --threads 4'  # the time that passes, of 4 threads
+    make shapes ARGS='--dynamic 8 --json dynamic.json'     # dynamic dims, packaged at an eighth
 
 Cases run in processes of their own, which may hang, die or ask for too much memory: the run goes
 on. On a GPU they are built while others are timed; several GPUs, or cores, each take the next case.
@@ -39,6 +40,7 @@ from benchmarks.shapes.table import Row, beside_compile, page, summary
 
 RESULTS = Path(__file__).parents[1] / "results"
 TITLES = {"cpu": "CPU, one thread", "cuda": "GPU"}
+SMALLER = "packages have dynamic dims, made with extents so many times smaller than what is timed"
 HEAD = """# Random shapes beside eager
 
 `make shapes` writes this page and `shapes_<device>.json`; benchmarks/shapes/README.md says what is
@@ -67,6 +69,7 @@ def main() -> None:
             threads=options.threads,
             compiles=options.compile,
             keeps=options.folder is not None,
+            smaller=options.smaller,
         )
         if options.package_only:
             package_all(names, build_case, settings, options.jobs)
@@ -93,6 +96,7 @@ def _options() -> argparse.Namespace:
         parser.add_argument(name, dest="units", default="", help=f"{what}: cases are shared out")
     parser.add_argument("--threads", type=int, default=1, help="of a call, on a CPU")
     parser.add_argument("--compile", action="store_true", help="torch.compile beside it")
+    parser.add_argument("--dynamic", dest="smaller", type=int, default=0, help=SMALLER)
     parser.add_argument("--folder", type=Path, help="where packages are kept for the next go")
     parser.add_argument("--package-only", action="store_true", help="times nothing")
     parser.add_argument("--index", default="", help="places, with commas: these cases alone")

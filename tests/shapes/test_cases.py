@@ -8,13 +8,12 @@ import aot_runtime
 import pytest
 import torch
 
-import aot
 from aot.frontend.weights import to_array
 from benchmarks.shapes.attention import HEADS
-from benchmarks.shapes.case import SCALES, SHORT, Numbers
+from benchmarks.shapes.case import SCALES, SHORT, Case, Numbers
 from benchmarks.shapes.cases import CYCLE, FAMILIES, case_at, family_at, name_of, place_of
 from benchmarks.shapes.convolutions import KINDS
-from benchmarks.shapes.measure import compared, wrong_of
+from benchmarks.shapes.measure import compared, package_case, wrong_of
 from benchmarks.shapes.rows import NORMS, REDUCED, SEARCHED
 from tests.comparing import complaint
 from tests.settings import level, seeded
@@ -98,13 +97,24 @@ def test_names_lead_to_their_places() -> None:
     assert place_of(name_of(20261123, 17)) == (20261123, 17)
 
 
+def test_examples_are_smaller_where_extents_are_free() -> None:
+    x, y = torch.randn(2, 16, 40).transpose(1, 2), torch.randn(3, 40)
+    case = Case("", torch.float32, 0.0, lambda: None, (("", "n", "m"), ("few", "n")), {"m": 5})
+    (a, b), (dims, others) = case.example((x, y), 8)
+    assert a.shape == (2, 5, 5) and b.shape == (2, 5)
+    assert a.stride(1) < a.stride(2), "in the order of the input's"
+    assert dims[1] is others[1] and dims[2].min == 5 and dims[1].max == 160
+    assert torch.equal(a, x[:, :5, :5])
+
+
+@pytest.mark.parametrize("smaller", [0, 4], ids=["static", "dynamic"])
 @pytest.mark.parametrize("index", range(len(CYCLE) + 1), ids=lambda k: f"{k} {family_at(k)}")
-def test_a_dozen_small_ones_keep_the_error_rule(index: int, tmp_path: Path) -> None:
+def test_a_dozen_small_ones_keep_the_error_rule(index: int, smaller: int, tmp_path: Path) -> None:
     case = case_at(seeded(1), index, "tests")
     with torch.no_grad():
         module, inputs = case.build("cpu", index)
         path = tmp_path / "case.pkg"
-        aot.package(module, inputs, path=path, targets=[f"cpu:{level()}"], golden=False)
+        package_case(case, module, inputs, path, f"cpu:{level()}", smaller)
         model = aot_runtime.load(path, num_threads=1)
         calls = {"eager": lambda: module(*inputs), "ours": lambda: model(*inputs)}
         events = list(compared(index, calls, module, inputs))

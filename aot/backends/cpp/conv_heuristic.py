@@ -25,6 +25,10 @@ _TURN = 64
 # would otherwise be copied for more than so many rows of output.
 _PLANE_PIXELS = 448
 _PLANE_ELEMENTS = 16 * 1024
+# Of a block where rows are wider than that and share lines of input: seven rows of them copy a line
+# for 3 taps once and a third in place of three times. Measured at 512 and 1920 columns of 3 to 11
+# taps: 0.65 to 0.9 of the time of blocks of one row.
+WIDE_COLUMNS = 64
 _MOST_PLANE_ELEMENTS = 48 * 1024
 _PLANE_COPIES = 2
 # What makes the template of panels compute in vain or turn much for little: outputs of less than
@@ -363,6 +367,8 @@ def planes_blocking(
     if last:
         bundle = min(max(1, PANEL // shape.oc), max(1, _BUNDLE // shape.ic), shape.groups)
     columns = min(max(ow, 1), _PLANE_PIXELS)
+    if ow > _PLANE_PIXELS and shape.kernel[1] > shape.stride[1]:
+        columns = WIDE_COLUMNS
     rows = max(1, min(max(oh, 1), _PLANE_PIXELS // columns))
     inputs = shape.ic
     if not last and shape.ic * prod(shape.kernel) > _LONG_K and shape.oc <= PANEL:

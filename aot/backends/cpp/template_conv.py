@@ -12,6 +12,7 @@ from math import gcd, prod
 from aot.backends.cpp.context import KernelContext
 from aot.backends.cpp.conv_heuristic import (
     PATCH_PIXELS,
+    WIDE_COLUMNS,
     ConvBlocking,
     ConvShape,
     by_planes,
@@ -462,10 +463,11 @@ def _depthwise(body: Body, c: Convolution) -> Made:
 def _planes(body: Body, c: Convolution, graph: KernelGraph) -> Made:
     writer, hints = body.writer, hints_of(graph.dims)
     kind, compute = template_type(c.dtype), c.dtype.compute
+    wide = hints.value(c.out[2])
     blocking = planes_blocking(
         c.shape,
         hints.value(c.out[1]),
-        hints.value(c.out[2]),
+        wide if is_int(c.out[2]) else max(wide, WIDE_COLUMNS),  # it may be wider, and pieces too
         accumulator_bytes=compute.itemsize,
         narrow=c.dtype != compute,
         last=c.x.strides[1] == 1 and not c.space.turned,
