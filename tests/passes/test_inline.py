@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pytest
+import torch
+from torch.nn import functional as F
 
 from aot.ir.dtypes import FLOAT32, INT64
 from aot.ir.scalar import Access, Node, binary, const, index_value, loads, unary
 from aot.lowering.builder import GraphBuilder, Tensor
 from aot.passes.inline import inline_producers
-from aot.symbolic import Expr, Maximum, as_expr
+from aot.symbolic import Expr, FloorDiv, Maximum, Modulo, as_expr
+from tests.lowering.lowered import lowered
 from tests.passes.parts import nests
 from tests.schedule.graphs import (
     BATCH,
@@ -160,3 +163,29 @@ def test_bent_views_that_windows_read_are_stored() -> None:
         inlined = inline_producers(graph, DEVICE)
         assert len(inlined.ops) == count
         check_same(graph, inlined)
+
+
+@pytest.mark.parametrize("dynamic", [False, True], ids=["static", "dynamic"])
+def test_scores_of_relative_positions_are_read_where_they_lie(dynamic: bool) -> None:
+    """Padded, viewed as one column more and sliced (Dai et al. 2019): a shift by the row's number.
+
+    What a mask moves is no epilogue of the product, so nothing of it is stored.
+    """
+
+    def scores(q: torch.Tensor, k: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+        t = q.shape[2]
+        shifted = q @ (w * torch.arange(t - 1, -t, -1))
+        b, h, t, n = shifted.shape
+        shifted = F.pad(shifted, (1, 0)).view(b, h, n + 1, t)[:, :, 1:].view(b, h, t, n)
+        return (q @ k + shifted[..., :t]).relu()
+
+    n = torch.export.Dim("n", min=4, max=64)
+    q, k, w = torch.randn(2, 3, 8, 4), torch.randn(2, 3, 4, 8), torch.randn(2, 3, 4, 1)
+    dims = {"dynamic_shapes": (({2: n}, {3: n}, None),)} if dynamic else {}
+    graph = inline_producers(lowered(scores, q, k, w, **dims), DEVICE)
+    nest = nests(graph)[-1]
+    accesses = [node.attr for node in loads(nest.roots)]
+    assert len(accesses) == 2
+    for access in accesses:
+        assert isinstance(access, Access) and not access.masked
+        assert not any(e.has(FloorDiv, Modulo) for e in access.index)
