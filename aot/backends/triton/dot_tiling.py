@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 
 from aot.backends.triton.gpu import Gpu
-from aot.backends.triton.tuning import Problem
+from aot.backends.triton.tuning import Config, Problem
 from aot.ir.dtypes import DType
 
 FEW_ROWS = 16
@@ -74,6 +74,7 @@ class Size:
     single: tuple[bool, bool] = (False, False)
     cut: bool = False
     marked: bool = False
+    exchanged: bool = False
 
 
 _HALF = (
@@ -202,6 +203,8 @@ GROUPED = (
     DotTile(128, 272, GROUP_DEPTH, 4, 4, groups=2),
     DotTile(192, 144, GROUP_DEPTH, 4, 4, groups=3),
     DotTile(192, 64, GROUP_DEPTH, 4, 6, groups=3),
+    DotTile(128, 320, GROUP_DEPTH, 4, 3, groups=2),
+    DotTile(128, 384, GROUP_DEPTH, 4, 3, groups=2),
 )
 """Of halves, by groups of warps."""
 
@@ -321,6 +324,12 @@ _HIDING = 4
 """Turns of a block that take as long as another one's epilogue. Of 12233 x 40 by 40 x 15304 halves,
 128 by 256 took 0.77 of two blocks of 128 by 128 on an H200."""
 
+_ROUNDED_GROUP_TIMES = replace(_GROUP_TIMES, rate=_GROUP_TIMES.rate / 2)
+"""Of float32 that is rounded to TF32, of which convolutions are computed so."""
+
+_WORTH_EXCHANGE = 0.97
+"""Of the time in the order of the operands, below which the other one is taken."""
+
 _LEAVING, _LEFT = 2.0, 2.5e-4
 """Microseconds until other programs have seen that sums have been left, and for each sum of a block
 that one program leaves in memory and another one adds."""
@@ -331,9 +340,7 @@ def dot_tile(size: Size, gpu: Gpu, *, dear: bool) -> DotTile:
 
     `dear`: its epilogue computes transcendental functions.
     """
-    sizes = (size.batch, size.rows, size.columns, size.depth, 1 + dear)
-    problem = Problem("matmul", sizes, size.dtype.name)
-    measured = gpu.tuning.choose(problem, gpu.arch, [asdict(t) for t in _candidates(size, gpu)])
+    measured = _tuned(size, gpu, dear)
     if measured is not None:
         return fitted(DotTile(**measured), size, gpu)
     if size.rows <= FEW_ROWS:
@@ -343,15 +350,22 @@ def dot_tile(size: Size, gpu: Gpu, *, dear: bool) -> DotTile:
     return fitted(best, size, gpu)
 
 
+def _tuned(size: Size, gpu: Gpu, dear: bool) -> Config | None:
+    """What was the fastest when measured."""
+    sizes = (size.batch, size.rows, size.columns, size.depth, 1 + dear)
+    problem = Problem("matmul", sizes, size.dtype.name)
+    return gpu.tuning.choose(problem, gpu.arch, [asdict(t) for t in _candidates(size, gpu)])
+
+
 def tiles_of(size: Size, gpu: Gpu) -> tuple[DotTile, ...]:
     """Tiles of more rows; programs share where tensor cores work beside other programs."""
     if size.dtype.itemsize == 2:
         if not gpu.async_dots:
             return _HALF
-        if size.copied and size.grouped and (size.batch == 1 or size.depth >= _LEAST_BATCH_DEPTH):
+        if _by_groups(size):
             shared = SHARED_OUT if size.marked else ()
             few = tuple(t for t in shared if _team(t, size)[0] <= MOST_TEAM)
-            return (*_SHARED, *GROUPED, *few)
+            return (*(() if size.exchanged else _SHARED), *GROUPED, *few)
         if size.copied:
             return _SHARED
         # Addresses of plain loads need registers beside the sums.
@@ -366,6 +380,51 @@ def tiles_of(size: Size, gpu: Gpu) -> tuple[DotTile, ...]:
     if not gpu.splits_floats:
         return _SINGLE
     return tuple(t for t in _SPLIT if t.warps != _LOW_WARPS or size.rows <= _LOW_ROWS)
+
+
+def _by_groups(size: Size) -> bool:
+    """Whether groups of warps can take a product of halves, and have work."""
+    deep = size.batch == 1 or size.depth >= _LEAST_BATCH_DEPTH
+    return size.dtype.itemsize == 2 and size.copied and size.grouped and deep
+
+
+def exchanged(size: Size) -> Size:
+    """The transposed product, of the operands in the other order."""
+    return replace(
+        size,
+        rows=size.columns,
+        columns=size.rows,
+        lines=size.lines[::-1],
+        single=size.single[::-1],
+        exchanged=True,
+    )
+
+
+def is_exchanged(size: Size, gpu: Gpu, *, dear: bool = False) -> bool:
+    """Whether groups of warps should take rows as their tile's columns.
+
+    There are more numbers of these: a tile of 320 has 298 of them, where 64 x 256 or 128 x 192 has
+    320 and 384 rows, and one or two columns of blocks fill all multiprocessors at once.
+    """
+    if (
+        not (gpu.async_dots and _by_groups(size))
+        or size.rows <= FEW_ROWS
+        or _tuned(size, gpu, dear)
+    ):
+        return False
+    other = least_microseconds(exchanged(size), gpu, dear=dear)
+    return other < _WORTH_EXCHANGE * least_microseconds(size, gpu, dear=dear)
+
+
+def least_microseconds(size: Size, gpu: Gpu, *, dear: bool = False) -> float:
+    """What a product should take with the best of its tiles, in the order of `size`."""
+    times = (microseconds(tile, size, gpu, dear=dear) for tile in tiles_of(size, gpu))
+    return min(times, default=math.inf)
+
+
+def group_tiles(dtype: DType) -> tuple[DotTile, ...]:
+    """Tiles of groups of warps, in steps of a line of operands of a type."""
+    return tuple(replace(tile, depth=LINE // dtype.itemsize) for tile in GROUPED)
 
 
 def _loaded(tile: DotTile, size: Size) -> int:
@@ -493,8 +552,8 @@ def _wave_microseconds(tile: DotTile, size: Size, gpu: Gpu, sharing: int, *, dea
 def _prices(tile: DotTile, size: Size, gpu: Gpu) -> tuple[_Times, Mapping[int, float]]:
     """What a block takes, and its rows by their distance, as its operands are read."""
     if tile.groups:
-        double = size.dtype.itemsize == 8
-        return _DOUBLE_GROUP_TIMES[tile.groups] if double else _GROUP_TIMES, _CROSSED
+        each = {2: _GROUP_TIMES, 4: _ROUNDED_GROUP_TIMES, 8: _DOUBLE_GROUP_TIMES[tile.groups]}
+        return each[size.dtype.itemsize], _CROSSED
     halves = size.dtype.itemsize == 2 and size.copied and gpu.copies_blocks and gpu.async_dots
     if halves and not is_few(tile, blocks_of(tile, size), gpu):
         return _COPY_TIMES, _CROSSED
