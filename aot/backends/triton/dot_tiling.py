@@ -203,8 +203,7 @@ GROUPED = (
     DotTile(128, 272, GROUP_DEPTH, 4, 4, groups=2),
     DotTile(192, 144, GROUP_DEPTH, 4, 4, groups=3),
     DotTile(192, 64, GROUP_DEPTH, 4, 6, groups=3),
-    DotTile(128, 320, GROUP_DEPTH, 4, 3, groups=2),
-    DotTile(128, 384, GROUP_DEPTH, 4, 3, groups=2),
+    DotTile(128, 320, GROUP_DEPTH // 2, 4, 7, groups=2),
 )
 """Of halves, by groups of warps."""
 
@@ -424,7 +423,8 @@ def least_microseconds(size: Size, gpu: Gpu, *, dear: bool = False) -> float:
 
 def group_tiles(dtype: DType) -> tuple[DotTile, ...]:
     """Tiles of groups of warps, in steps of a line of operands of a type."""
-    return tuple(replace(tile, depth=LINE // dtype.itemsize) for tile in GROUPED)
+    lines = (tile for tile in GROUPED if tile.depth == GROUP_DEPTH)
+    return tuple(replace(tile, depth=LINE // dtype.itemsize) for tile in lines)
 
 
 def _loaded(tile: DotTile, size: Size) -> int:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from aot.backends.guards import Guard
 from aot.backends.triton.context import KernelContext, TileDim
 from aot.backends.triton.ops import ASK_LANES
-from aot.backends.triton.shared_reads import SharedReads, shared_reads
+from aot.backends.triton.shared_reads import SharedReads, shared_reads, shared_work
 from aot.ir.hints import Hints, op_weight
 from aot.ir.kernels import NestKernel, Stage
 from aot.ir.nests import Axis
@@ -237,6 +237,9 @@ def point_tile(
     if guards or any(n.op in ASK_LANES for n in nodes):
         return _warp_tile(kernel, nodes, points, units, guards)
     weight = sum(map(op_weight, nodes))
+    work = shared_work(kernel, points, units)
+    if work is not None:
+        return _shared_tile(kernel, work, max(1, points // work.turns), units)
     each = _thread_points(weight)
     if each < THREAD_POINTS:
         block = min(block, LONG_BODY_POINTS)
@@ -245,6 +248,15 @@ def point_tile(
     shared = shared_reads(kernel, context, hints, points // block, weight, units)
     outer = kernel.outer if shared is None else kernel.outer[1:]
     warps = max(1, min(4, block // 128))
+    return PointTile((TileDim("x", outer, block, 0),), warps, shared=shared)
+
+
+def _shared_tile(kernel: NestKernel, shared: SharedReads, points: int, units: int) -> PointTile:
+    """The tile of a kernel whose programs compute once what points of an axis share."""
+    each = _thread_points(shared.weight)
+    block = max(128, min(1024, power_above(points // units)))
+    outer = tuple(a for a in kernel.outer if a != shared.axis)
+    warps = max(1, min(4, block // (WARP * each)))
     return PointTile((TileDim("x", outer, block, 0),), warps, shared=shared)
 
 

@@ -66,7 +66,8 @@ CASES = {
 @pytest.fixture
 def always(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """However long the model says that groups take; and float32 may be rounded."""
-    monkeypatch.setattr(template_conv_boxes, "_WORTH", 1e9)
+    for name in ("_WORTH", "_WORTH_OF_FEW"):
+        monkeypatch.setattr(template_conv_boxes, name, 1e9)
     monkeypatch.setattr("aot.ir.templates.conv.ROUNDED_FLOPS", 0.0)
     torch.backends.cudnn.allow_tf32 = True
     yield
