@@ -203,7 +203,6 @@ GROUPED = (
     DotTile(128, 272, GROUP_DEPTH, 4, 4, groups=2),
     DotTile(192, 144, GROUP_DEPTH, 4, 4, groups=3),
     DotTile(192, 64, GROUP_DEPTH, 4, 6, groups=3),
-    DotTile(128, 320, GROUP_DEPTH // 2, 4, 7, groups=2),
 )
 """Of halves, by groups of warps."""
 
@@ -270,12 +269,14 @@ by 2741 x 6408, whose rows end within vectors: 170, 98 by 64 x 64 and descriptor
 _TIMES = {
     2: _Times(0.016, 0.0, 2.56e6, 0.0, 0.67, 6.6e-5, lines=590, outside=1 / 590, arrival=1.2),
     4: _Times(0.23, 0.004, 0.245e6, 5e-6, 0.05, 1.8e-4),
-    8: _Times(0.15, 0.0117, 0.289e6, 0.0, 0.5, 6e-5, shared=3.6e-5, stored=2e-4),
+    8: _Times(0.15, 0.0117, 0.289e6, 0.0, 0.5, 6e-5, shared=3.6e-5, dear=2.5e-3, stored=2e-4),
 }
 """By the operands' bytes. Of float64 warps read shared memory by single elements, each all of its
 rows and columns, which blocks below 64 x 64 wait for; larger ones took 1.06 to 1.28 of its time.
 What its turns wait for is hidden by other blocks: 512 x 8192 by 8192 x 2048 took 403 us with two on
-a multiprocessor, 363 with four halves of them and their sums.
+a multiprocessor, 363 with four halves of them and their sums. Dear functions of float64 want the
+units that multiply: 512 x 512 by 512 x 5680 and SiLU took 89 us by 64 x 64 and by two groups of 128
+x 64 80, 19795 x 2048 by 2048 x 336 and GELU 708 and by three groups 593.
 Of float32 as products of halves of its digits: fitted to 16 tiles of 16 products on an H200, off by
 a fifth. The digits are taken apart in registers, and one part goes back to shared memory: turned
 around, with conflicts of its banks, where the depth is not contiguous."""
@@ -297,7 +298,7 @@ _COPY_TIMES = _Times(
     start=3,
 )
 _DOUBLE_GROUP_TIMES = {
-    groups: _Times(0.0, 0.0, 0.225e6, 0.0, 0.3, 0.0, dear=2e-3, start=5, stored=stored)
+    groups: _Times(0.0, 0.0, 0.225e6, 0.0, 0.3, 0.0, dear=4e-4, start=5, stored=stored)
     for groups, stored in ((2, 3e-4), (3, 1.9e-4))
 }
 """Of float64 by so many groups of warps: 3512 x 5684 by 5684 x 784 took 590 us on an H200, 687 as
@@ -323,11 +324,13 @@ _HIDING = 4
 """Turns of a block that take as long as another one's epilogue. Of 12233 x 40 by 40 x 15304 halves,
 128 by 256 took 0.77 of two blocks of 128 by 128 on an H200."""
 
-_ROUNDED_GROUP_TIMES = replace(_GROUP_TIMES, rate=_GROUP_TIMES.rate / 2)
+_ROUNDED_GROUP_TIMES = replace(_GROUP_TIMES, rate=_GROUP_TIMES.rate / 2, result=1.3e-4, stored=9e-5)
 """Of float32 that is rounded to TF32, of which convolutions are computed so."""
 
-_WORTH_EXCHANGE = 0.97
-"""Of the time in the order of the operands, below which the other one is taken."""
+_WORTH_EXCHANGE = 0.92
+"""Of the time in the order of the operands, below which the other one is taken: 298 x 4096 by 4096
+x 16384 took 77 us on an H200 by 128 x 160 in that one (0.86), by 64 x 256 in this one 87; 4279 x
+4096 by 4096 x 5144 as long in both (0.95). One tile of 128 x 320 for all rows took 83 to 89."""
 
 _LEAVING, _LEFT = 2.0, 2.5e-4
 """Microseconds until other programs have seen that sums have been left, and for each sum of a block
@@ -402,8 +405,8 @@ def exchanged(size: Size) -> Size:
 def is_exchanged(size: Size, gpu: Gpu, *, dear: bool = False) -> bool:
     """Whether groups of warps should take rows as their tile's columns.
 
-    There are more numbers of these: a tile of 320 has 298 of them, where 64 x 256 or 128 x 192 has
-    320 and 384 rows, and one or two columns of blocks fill all multiprocessors at once.
+    There are more numbers of these: 298 rows are 320 columns of two tiles, and rows of 64 x 256 or
+    128 x 192 would be 320 and 384.
     """
     if (
         not (gpu.async_dots and _by_groups(size))
@@ -423,8 +426,7 @@ def least_microseconds(size: Size, gpu: Gpu, *, dear: bool = False) -> float:
 
 def group_tiles(dtype: DType) -> tuple[DotTile, ...]:
     """Tiles of groups of warps, in steps of a line of operands of a type."""
-    lines = (tile for tile in GROUPED if tile.depth == GROUP_DEPTH)
-    return tuple(replace(tile, depth=LINE // dtype.itemsize) for tile in lines)
+    return tuple(replace(tile, depth=LINE // dtype.itemsize) for tile in GROUPED)
 
 
 def _loaded(tile: DotTile, size: Size) -> int:

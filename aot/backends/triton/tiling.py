@@ -132,6 +132,9 @@ UNIT_WARPS = 16
 """Programs of one warp, of each of a device's units, from which on they take several tiles."""
 
 
+SHARED_WARPS = 4
+"""Of a program that computes several points of an axis."""
+
 WIDE_NUMBER, WARP_ROW, WARP_POINTS = 8, 256, 512
 """Bytes of a number of which a load has two, the longest row that a warp has to itself, and points
 of such rows that it takes at once."""
@@ -252,12 +255,14 @@ def point_tile(
 
 
 def _shared_tile(kernel: NestKernel, shared: SharedReads, points: int, units: int) -> PointTile:
-    """The tile of a kernel whose programs compute once what points of an axis share."""
-    each = _thread_points(shared.weight)
-    block = max(128, min(1024, power_above(points // units)))
+    """The tile of a kernel whose programs compute once what points of an axis share.
+
+    It has as many threads as there is room for: they wait for what they find by an index.
+    """
+    each = min(_thread_points(shared.weight), max(1, points // (units * UNIT_WARPS * WARP)))
     outer = tuple(a for a in kernel.outer if a != shared.axis)
-    warps = max(1, min(4, block // (WARP * each)))
-    return PointTile((TileDim("x", outer, block, 0),), warps, shared=shared)
+    block = SHARED_WARPS * WARP * (1 << each.bit_length() - 1)
+    return PointTile((TileDim("x", outer, block, 0),), SHARED_WARPS, shared=shared)
 
 
 def _crossing_tile(kernel: NestKernel, crossing: Axis, hints: Hints, units: int) -> PointTile:
