@@ -120,6 +120,9 @@ THROUGH: Mapping[str, tuple[str, ...]] = {
         "aot/backends/triton/device/matmul_groups.py",
     ),
     "tests/backends/triton/test_template_conv.py": ("aot/backends/triton/device/conv.py",),
+    "tests/backends/triton/test_template_conv_boxes.py": (
+        "aot/backends/triton/device/conv_groups.py",
+    ),
     "tests/backends/triton/test_template_resample.py": (
         "aot/backends/triton/resample_walk.py",
         "aot/backends/triton/resample_windows.py",

@@ -66,7 +66,8 @@ LEAST_GROUP_DEPTH = 33
 """Smallest size of a head that groups of warps were measured with."""
 
 _BY_GROUPS = {
-    48: (1024, AttentionTile(3 * _GROUP_ROWS, 128, 4, 2, groups=3)),
+    40: (1024, AttentionTile(3 * _GROUP_ROWS, 128, 4, 2, groups=3)),
+    48: (1536, AttentionTile(3 * _GROUP_ROWS, 128, 4, 2, groups=3)),
     64: (3072, AttentionTile(3 * _GROUP_ROWS, 128, 4, 2, groups=3)),
     96: (1408, AttentionTile(2 * _GROUP_ROWS, 128, 4, 2, groups=2)),
     128: (1024, AttentionTile(2 * _GROUP_ROWS, 128, 4, 2, groups=2)),
@@ -86,11 +87,13 @@ causal), of which blocks of 64 keys took 1.05 to 1.09; 192 columns 0.95 (1008, c
 (512, causal; in pairs 0.74); 64 columns 0.99 (2048, causal), 0.85 (6120).
 """
 
-_CAUSAL = {96: 768, 128: 640}
-"""The same under a causal mask, by the greatest size of a head, where that is fewer keys: since one
-warp describes keys and values while groups load queries, beginnings take less. Of `_HALF`'s time:
-96 columns 0.81 (1195 keys, in pairs), 0.84 (1739), 0.87 (2112), 0.97 (1024, in pairs); 128 columns
-0.88 (1024, in pairs), 0.96 (827, in pairs). Without a mask not: 80 columns 1.13 (1024), 96 1.05."""
+_CAUSAL = {40: 2560, 48: 5120, 96: 768, 128: 640}
+"""The same under a causal mask, by the greatest size of a head, where that is another number: since
+one warp describes keys and values while groups load queries, beginnings take less. Of `_HALF`'s
+time: 96 columns 0.81 (1195 keys, in pairs), 0.84 (1739), 0.87 (2112), 0.97 (1024, in pairs); 128
+columns 0.88 (1024, in pairs), 0.96 (827, in pairs). Without a mask not: 80 columns 1.13 (1024), 96
+1.05. 48 columns 1.36 (1380, in pairs), 1.2 (2048), 1.1 (4096), without a mask 1.18 (1024) and 0.98
+(2048); 40 columns 1.08 (2048, causal), 0.98 (4096), without a mask 0.84 (2048)."""
 
 _PAIR = AttentionTile(2 * _GROUP_ROWS, 128, 4, 2, groups=2)
 _HEIGHTS = {
@@ -284,7 +287,7 @@ def in_groups(size: AttentionSize, gpu: Gpu) -> bool:
         return False
     least, tile = _of_groups(size, gpu)
     if size.causal:
-        least = min(least, _CAUSAL.get(_bound(_BY_GROUPS, size), least))
+        least = _CAUSAL.get(_bound(_BY_GROUPS, size), least)
     seen = min(size.keys, size.queries) // 2 if size.causal else size.keys
     if in_pairs(size, tile, gpu):
         return seen >= _of_depth(_SOONER, size) * least

@@ -12,6 +12,9 @@ from aot.backends.triton.dot_tiling import (
     LINE,
     Size,
     blocks_of,
+    exchanged,
+    is_exchanged,
+    least_microseconds,
     microseconds,
     tiles_of,
 )
@@ -143,7 +146,9 @@ def _in_parts(size: Size, parts: int, gpu: Gpu) -> float:
     # A copy has zeros behind an odd depth; descriptors copy no others.
     copied = size.copied and not (double and even and size.depth * 8 % ALIGNED)
     part = replace(size, batch=size.batch * parts, depth=each, copied=copied)
-    time = min(microseconds(tile, part, gpu) for tile in tiles_of(part, gpu))
+    time = least_microseconds(part, gpu)
+    if is_exchanged(part, gpu):
+        time = least_microseconds(exchanged(part), gpu)
     read: float = size.batch * size.depth * (size.rows + size.columns) * size.dtype.itemsize
     if parts > 1 and each * size.dtype.itemsize % LINE:
         read *= _CUT_LINES

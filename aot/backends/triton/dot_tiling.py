@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 
 from aot.backends.triton.gpu import Gpu
-from aot.backends.triton.tuning import Problem
+from aot.backends.triton.tuning import Config, Problem
 from aot.ir.dtypes import DType
 
 FEW_ROWS = 16
@@ -74,6 +74,7 @@ class Size:
     single: tuple[bool, bool] = (False, False)
     cut: bool = False
     marked: bool = False
+    exchanged: bool = False
 
 
 _HALF = (
@@ -268,12 +269,14 @@ by 2741 x 6408, whose rows end within vectors: 170, 98 by 64 x 64 and descriptor
 _TIMES = {
     2: _Times(0.016, 0.0, 2.56e6, 0.0, 0.67, 6.6e-5, lines=590, outside=1 / 590, arrival=1.2),
     4: _Times(0.23, 0.004, 0.245e6, 5e-6, 0.05, 1.8e-4),
-    8: _Times(0.15, 0.0117, 0.289e6, 0.0, 0.5, 6e-5, shared=3.6e-5, stored=2e-4),
+    8: _Times(0.15, 0.0117, 0.289e6, 0.0, 0.5, 6e-5, shared=3.6e-5, dear=2.5e-3, stored=2e-4),
 }
 """By the operands' bytes. Of float64 warps read shared memory by single elements, each all of its
 rows and columns, which blocks below 64 x 64 wait for; larger ones took 1.06 to 1.28 of its time.
 What its turns wait for is hidden by other blocks: 512 x 8192 by 8192 x 2048 took 403 us with two on
-a multiprocessor, 363 with four halves of them and their sums.
+a multiprocessor, 363 with four halves of them and their sums. Dear functions of float64 want the
+units that multiply: 512 x 512 by 512 x 5680 and SiLU took 89 us by 64 x 64 and by two groups of 128
+x 64 80, 19795 x 2048 by 2048 x 336 and GELU 708 and by three groups 593.
 Of float32 as products of halves of its digits: fitted to 16 tiles of 16 products on an H200, off by
 a fifth. The digits are taken apart in registers, and one part goes back to shared memory: turned
 around, with conflicts of its banks, where the depth is not contiguous."""
@@ -295,7 +298,7 @@ _COPY_TIMES = _Times(
     start=3,
 )
 _DOUBLE_GROUP_TIMES = {
-    groups: _Times(0.0, 0.0, 0.225e6, 0.0, 0.3, 0.0, dear=2e-3, start=5, stored=stored)
+    groups: _Times(0.0, 0.0, 0.225e6, 0.0, 0.3, 0.0, dear=4e-4, start=5, stored=stored)
     for groups, stored in ((2, 3e-4), (3, 1.9e-4))
 }
 """Of float64 by so many groups of warps: 3512 x 5684 by 5684 x 784 took 590 us on an H200, 687 as
@@ -321,6 +324,14 @@ _HIDING = 4
 """Turns of a block that take as long as another one's epilogue. Of 12233 x 40 by 40 x 15304 halves,
 128 by 256 took 0.77 of two blocks of 128 by 128 on an H200."""
 
+_ROUNDED_GROUP_TIMES = replace(_GROUP_TIMES, rate=_GROUP_TIMES.rate / 2, result=1.3e-4, stored=9e-5)
+"""Of float32 that is rounded to TF32, of which convolutions are computed so."""
+
+_WORTH_EXCHANGE = 0.92
+"""Of the time in the order of the operands, below which the other one is taken: 298 x 4096 by 4096
+x 16384 took 77 us on an H200 by 128 x 160 in that one (0.86), by 64 x 256 in this one 87; 4279 x
+4096 by 4096 x 5144 as long in both (0.95). One tile of 128 x 320 for all rows took 83 to 89."""
+
 _LEAVING, _LEFT = 2.0, 2.5e-4
 """Microseconds until other programs have seen that sums have been left, and for each sum of a block
 that one program leaves in memory and another one adds."""
@@ -331,9 +342,7 @@ def dot_tile(size: Size, gpu: Gpu, *, dear: bool) -> DotTile:
 
     `dear`: its epilogue computes transcendental functions.
     """
-    sizes = (size.batch, size.rows, size.columns, size.depth, 1 + dear)
-    problem = Problem("matmul", sizes, size.dtype.name)
-    measured = gpu.tuning.choose(problem, gpu.arch, [asdict(t) for t in _candidates(size, gpu)])
+    measured = _tuned(size, gpu, dear)
     if measured is not None:
         return fitted(DotTile(**measured), size, gpu)
     if size.rows <= FEW_ROWS:
@@ -343,15 +352,22 @@ def dot_tile(size: Size, gpu: Gpu, *, dear: bool) -> DotTile:
     return fitted(best, size, gpu)
 
 
+def _tuned(size: Size, gpu: Gpu, dear: bool) -> Config | None:
+    """What was the fastest when measured."""
+    sizes = (size.batch, size.rows, size.columns, size.depth, 1 + dear)
+    problem = Problem("matmul", sizes, size.dtype.name)
+    return gpu.tuning.choose(problem, gpu.arch, [asdict(t) for t in _candidates(size, gpu)])
+
+
 def tiles_of(size: Size, gpu: Gpu) -> tuple[DotTile, ...]:
     """Tiles of more rows; programs share where tensor cores work beside other programs."""
     if size.dtype.itemsize == 2:
         if not gpu.async_dots:
             return _HALF
-        if size.copied and size.grouped and (size.batch == 1 or size.depth >= _LEAST_BATCH_DEPTH):
+        if _by_groups(size):
             shared = SHARED_OUT if size.marked else ()
             few = tuple(t for t in shared if _team(t, size)[0] <= MOST_TEAM)
-            return (*_SHARED, *GROUPED, *few)
+            return (*(() if size.exchanged else _SHARED), *GROUPED, *few)
         if size.copied:
             return _SHARED
         # Addresses of plain loads need registers beside the sums.
@@ -366,6 +382,51 @@ def tiles_of(size: Size, gpu: Gpu) -> tuple[DotTile, ...]:
     if not gpu.splits_floats:
         return _SINGLE
     return tuple(t for t in _SPLIT if t.warps != _LOW_WARPS or size.rows <= _LOW_ROWS)
+
+
+def _by_groups(size: Size) -> bool:
+    """Whether groups of warps can take a product of halves, and have work."""
+    deep = size.batch == 1 or size.depth >= _LEAST_BATCH_DEPTH
+    return size.dtype.itemsize == 2 and size.copied and size.grouped and deep
+
+
+def exchanged(size: Size) -> Size:
+    """The transposed product, of the operands in the other order."""
+    return replace(
+        size,
+        rows=size.columns,
+        columns=size.rows,
+        lines=size.lines[::-1],
+        single=size.single[::-1],
+        exchanged=True,
+    )
+
+
+def is_exchanged(size: Size, gpu: Gpu, *, dear: bool = False) -> bool:
+    """Whether groups of warps should take rows as their tile's columns.
+
+    There are more numbers of these: 298 rows are 320 columns of two tiles, and rows of 64 x 256 or
+    128 x 192 would be 320 and 384.
+    """
+    if (
+        not (gpu.async_dots and _by_groups(size))
+        or size.rows <= FEW_ROWS
+        or _tuned(size, gpu, dear)
+    ):
+        return False
+    other = least_microseconds(exchanged(size), gpu, dear=dear)
+    return other < _WORTH_EXCHANGE * least_microseconds(size, gpu, dear=dear)
+
+
+def least_microseconds(size: Size, gpu: Gpu, *, dear: bool = False) -> float:
+    """What a product should take with the best of its tiles, in the order of `size`."""
+    times = (microseconds(tile, size, gpu, dear=dear) for tile in tiles_of(size, gpu))
+    return min(times, default=math.inf)
+
+
+def group_tiles(dtype: DType) -> tuple[DotTile, ...]:
+    """Tiles of groups of warps, in steps of a line of operands of a type."""
+    return tuple(replace(tile, depth=LINE // dtype.itemsize) for tile in GROUPED)
 
 
 def _loaded(tile: DotTile, size: Size) -> int:
@@ -493,8 +554,8 @@ def _wave_microseconds(tile: DotTile, size: Size, gpu: Gpu, sharing: int, *, dea
 def _prices(tile: DotTile, size: Size, gpu: Gpu) -> tuple[_Times, Mapping[int, float]]:
     """What a block takes, and its rows by their distance, as its operands are read."""
     if tile.groups:
-        double = size.dtype.itemsize == 8
-        return _DOUBLE_GROUP_TIMES[tile.groups] if double else _GROUP_TIMES, _CROSSED
+        each = {2: _GROUP_TIMES, 4: _ROUNDED_GROUP_TIMES, 8: _DOUBLE_GROUP_TIMES[tile.groups]}
+        return each[size.dtype.itemsize], _CROSSED
     halves = size.dtype.itemsize == 2 and size.copied and gpu.copies_blocks and gpu.async_dots
     if halves and not is_few(tile, blocks_of(tile, size), gpu):
         return _COPY_TIMES, _CROSSED

@@ -15,7 +15,7 @@ from importlib import resources
 _FILES = (
     *("integers", "float8", "combining", "sorting", "special", "loops", "memory"),
     *("scan", "gemv", "matmul", "argsort", "digits", "conv", "attention", "recurrence", "bags"),
-    *("attention_groups", "matmul_groups", "matmul_doubles", "true_places"),
+    *("attention_groups", "matmul_groups", "matmul_doubles", "conv_groups", "true_places"),
     *("linalg", "orthogonal", "powers"),
 )
 """Of `device/`, in the order in which a kernel's text has their functions."""

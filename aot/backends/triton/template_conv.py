@@ -17,6 +17,7 @@ from aot.backends.triton.dot import finish_tile, precision, sums_type
 from aot.backends.triton.gpu import Gpu
 from aot.backends.triton.hooks import Hooks, in_tuple
 from aot.backends.triton.kernel import EmittedKernel, line_grid, program_id
+from aot.backends.triton.template_conv_boxes import conv_boxes, emit_boxes
 from aot.backends.triton.template_conv_matrix import conv_matrices, emit_matrices
 from aot.backends.triton.tiling import WARP, power_above
 from aot.ir.hints import Hints
@@ -106,6 +107,9 @@ def emit_conv(kernel: TemplateKernel, graph: KernelGraph, hints: Hints, gpu: Gpu
         rounded=conv.call.precision is not None,
         ready="x" in conv.call.prepared,
     )
+    boxes = conv_boxes(conv, size, hints, gpu)
+    if boxes is not None:
+        return emit_boxes(conv, boxes, gpu)
     return _emit_product(conv, conv_tile(size, gpu), gpu)
 
 

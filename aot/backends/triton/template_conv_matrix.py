@@ -157,7 +157,7 @@ def emit_matrices(conv: Convolution, found: ConvMatrices, gpu: Gpu) -> EmittedKe
     arguments |= by_copies(conv.context, tile, copied, seats)
     if tile.groups:
         arguments |= by_groups(conv.context, tile, copied)
-        arguments |= {"PARTS": "0", "sums": "None", "marks": "None"}
+        arguments |= {"PARTS": "0", "STORED": '"columns"', "sums": "None", "marks": "None"}
     else:
         sums = sums_type(conv.dtype)
         arguments |= {"PRECISION": precision(conv.dtype), "SUMS": sums}

@@ -29,6 +29,8 @@ from aot.backends.triton.dot_tiling import (
     DotTile,
     Size,
     dot_tile,
+    exchanged,
+    is_exchanged,
     is_few,
     line_step,
 )
@@ -107,9 +109,8 @@ def emit_matmul(
         return emit_gemv(kernel, context, left, right, hints)
     dtype = graph.buffers[left.buffer].dtype
     batch = call.output.axes[:-2]
-    sides = _sides(call, left, right, context, hints, gpu)
+    sides, tile, stored = _chosen(kernel, call, (left, right), context, hints, gpu)
     (left, row), (right, column) = sides
-    tile = _tile(kernel, call, sides, context, hints, gpu)
     rows, columns = _stored(kernel, row, column, tile, context)
     blocks = ceil_div(row.extent, tile.rows), ceil_div(column.extent, tile.columns)
     count = product((*(a.extent for a in batch), *blocks))
@@ -144,7 +145,7 @@ def emit_matmul(
             arguments["origins"] = "None"
         grid = line_grid(Minimum(count, integer(seats)))
         if tile.groups:
-            arguments |= by_groups(context, tile, copied)
+            arguments |= by_groups(context, tile, copied) | {"STORED": stored}
             arguments |= _left_sums(kernel, call, tile, context)
             grid = line_grid(integer(seats)) if tile.shared else grid
             return hooks.emit(kernel, "matmul_by_groups", arguments, grid, options, early=False)
@@ -172,11 +173,11 @@ def _write_finish(
 def _stored(
     kernel: TemplateKernel, row: Axis, column: Axis, tile: DotTile, context: KernelContext
 ) -> tuple[TileDim, TileDim]:
-    """Rows and columns of a result's tile; of columns all that may be stored."""
+    """Rows and columns of a result's tile; of what lies side by side all that may be stored."""
     widths = ("m.shape[0]", "n.shape[1]") if tile.groups else ("", "")
-    stored = Axis(column.symbol, columns_with_room(kernel, column, context))
-    rows = TileDim("m", (row,), tile.rows, 0, width=widths[0])
-    return rows, TileDim("n", (stored,), tile.columns, 1, width=widths[1])
+    down, across = (Axis(a.symbol, columns_with_room(kernel, a, context)) for a in (row, column))
+    rows = TileDim("m", (down,), tile.rows, 0, width=widths[0])
+    return rows, TileDim("n", (across,), tile.columns, 1, width=widths[1])
 
 
 def fills_processors(kernel: TemplateKernel, graph: KernelGraph, gpu: Gpu) -> bool:
@@ -195,7 +196,7 @@ def matmul_workspace(
     left, right, context = _operands(kernel, graph, gpu)
     if is_vector_product(call, right, context):
         return None
-    tile = _tile(kernel, call, _sides(call, left, right, context, hints, gpu), context, hints, gpu)
+    _, tile, _ = _chosen(kernel, call, (left, right), context, hints, gpu)
     if not tile.shared:
         return None
     shape = integer(gpu.multiprocessors), integer(tile.rows * tile.columns)
@@ -212,15 +213,28 @@ def _left_sums(
     return {"PARTS": str(tile.shared), "sums": sums, "marks": marks}
 
 
-def _sides(
-    call: Matmul, left: Operand, right: Operand, context: KernelContext, hints: Hints, gpu: Gpu
-) -> tuple[_Side, _Side]:
-    """The operands in the order in which they are multiplied, each with its axis."""
+def _chosen(
+    kernel: TemplateKernel,
+    call: Matmul,
+    operands: tuple[Operand, Operand],
+    context: KernelContext,
+    hints: Hints,
+    gpu: Gpu,
+) -> tuple[tuple[_Side, _Side], DotTile, str]:
+    """The operands in the order in which they are multiplied, each with its axis, and the tile.
+
+    And how groups of warps store results: STORED of `finish_block`.
+    """
     row, column = call.output.axes[-2:]
-    first, second = (left, row), (right, column)
+    first, second = (operands[0], row), (operands[1], column)
+    dear = is_dear(n for s in kernel.stages for nest in s.nests for n in nest.roots)
     if call.triangle is None and _is_exchanged(first, second, context, hints, gpu):
-        return second, first
-    return first, second
+        first, second = second, first
+    size = _size(kernel, call, (first, second), context, hints)
+    if call.triangle is None and is_exchanged(size, gpu, dear=dear):
+        other = exchanged(size)
+        return (second, first), dot_tile(other, gpu, dear=dear), '"rows"'
+    return (first, second), dot_tile(size, gpu, dear=dear), '"columns"'
 
 
 def _operands(
@@ -231,18 +245,17 @@ def _operands(
     return left, right, with_ranges(make_context(kernel, graph, gpu), (left.depth, right.depth))
 
 
-def _tile(
+def _size(
     kernel: TemplateKernel,
     call: Matmul,
     sides: tuple[_Side, _Side],
     context: KernelContext,
     hints: Hints,
-    gpu: Gpu,
-) -> DotTile:
+) -> Size:
     (left, row), (right, column) = sides
     dtype = context.buffers[left.buffer].dtype
     batch = call.output.axes[:-2]
-    size = Size(
+    return Size(
         hints.some([row]),
         hints.some([column]),
         hints.some([left.depth]),
@@ -256,8 +269,6 @@ def _tile(
         cut=any(_is_cut_short(source, axis, context) for source, axis in sides),
         marked=call.marks is not None,
     )
-    dear = is_dear(n for s in kernel.stages for nest in s.nests for n in nest.roots)
-    return dot_tile(size, gpu, dear=dear)
 
 
 def _is_grouped(

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from aot.backends.guards import Guard
 from aot.backends.triton.context import KernelContext, TileDim
 from aot.backends.triton.ops import ASK_LANES
-from aot.backends.triton.shared_reads import SharedReads, shared_reads
+from aot.backends.triton.shared_reads import SharedReads, shared_reads, shared_work
 from aot.ir.hints import Hints, op_weight
 from aot.ir.kernels import NestKernel, Stage
 from aot.ir.nests import Axis
@@ -132,6 +132,9 @@ UNIT_WARPS = 16
 """Programs of one warp, of each of a device's units, from which on they take several tiles."""
 
 
+SHARED_WARPS = 4
+"""Of a program that computes several points of an axis."""
+
 WIDE_NUMBER, WARP_ROW, WARP_POINTS = 8, 256, 512
 """Bytes of a number of which a load has two, the longest row that a warp has to itself, and points
 of such rows that it takes at once."""
@@ -237,6 +240,9 @@ def point_tile(
     if guards or any(n.op in ASK_LANES for n in nodes):
         return _warp_tile(kernel, nodes, points, units, guards)
     weight = sum(map(op_weight, nodes))
+    work = shared_work(kernel, points, units)
+    if work is not None:
+        return _shared_tile(kernel, work, max(1, points // work.turns), units)
     each = _thread_points(weight)
     if each < THREAD_POINTS:
         block = min(block, LONG_BODY_POINTS)
@@ -246,6 +252,17 @@ def point_tile(
     outer = kernel.outer if shared is None else kernel.outer[1:]
     warps = max(1, min(4, block // 128))
     return PointTile((TileDim("x", outer, block, 0),), warps, shared=shared)
+
+
+def _shared_tile(kernel: NestKernel, shared: SharedReads, points: int, units: int) -> PointTile:
+    """The tile of a kernel whose programs compute once what points of an axis share.
+
+    It has as many threads as there is room for: they wait for what they find by an index.
+    """
+    each = min(_thread_points(shared.weight), max(1, points // (units * UNIT_WARPS * WARP)))
+    outer = tuple(a for a in kernel.outer if a != shared.axis)
+    block = SHARED_WARPS * WARP * (1 << each.bit_length() - 1)
+    return PointTile((TileDim("x", outer, block, 0),), SHARED_WARPS, shared=shared)
 
 
 def _crossing_tile(kernel: NestKernel, crossing: Axis, hints: Hints, units: int) -> PointTile:

@@ -10,6 +10,8 @@ from aot.backends.triton.dot_tiling import (
     LINE,
     Size,
     dot_tile,
+    exchanged,
+    is_exchanged,
     line_step,
 )
 from aot.backends.triton.gpu import GPUS
@@ -213,3 +215,24 @@ def test_float64_is_multiplied_by_groups_of_warps_where_these_have_work(size, gr
     assert dot_tile(found, GPUS["sm_90"], dear=False).groups == groups
     for arch, other in (("sm_80", found), ("sm_90", replace(found, copied=False))):
         assert dot_tile(other, GPUS[arch], dear=False).groups == 0
+
+
+def test_rows_of_halves_are_columns_where_these_have_more_numbers():
+    """298 rows are 320 columns of two tiles, 320 rows of 64 x 256 (87 us, so 77) or 384 others."""
+    gpu, size = GPUS["sm_90"], Size(298, 16384, 4096, 1, BFLOAT16, grouped=True)
+    assert is_exchanged(size, gpu)
+    tile = dot_tile(exchanged(size), gpu, dear=False)
+    assert tile.groups and (tile.rows, tile.columns) == (128, 160)
+    for other in (replace(size, grouped=False), replace(size, rows=4096), replace(size, rows=16)):
+        assert not is_exchanged(other, gpu)
+    assert not is_exchanged(size, GPUS["sm_80"])
+
+
+@pytest.mark.parametrize(
+    ("size", "tile"), [((512, 5680, 512), (128, 64)), ((19795, 336, 2048), (192, 64))]
+)
+def test_dear_functions_of_float64_are_computed_by_groups_of_warps(size, tile):
+    """Among programs' own multiplications, which want the same units, they took 1.1 to 1.2."""
+    found = Size(*size, 1, FLOAT64, grouped=True)
+    chosen = dot_tile(found, GPUS["sm_90"], dear=True)
+    assert (chosen.rows, chosen.columns) == tile

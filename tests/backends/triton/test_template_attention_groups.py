@@ -47,6 +47,7 @@ def _shorter(request, monkeypatch):
     if "rule" not in request.fixturenames:
         short = {depth: (512, tile) for depth, (_, tile) in tiles._BY_GROUPS.items()}
         monkeypatch.setattr(tiles, "_BY_GROUPS", short)
+        monkeypatch.setattr(tiles, "_CAUSAL", {})
 
 
 def tokens_first(q, k, v):
@@ -258,3 +259,21 @@ def test_heights_of_tiles_follow_what_multiprocessors_end_with(heads, keys, dept
     size = AttentionSize(heads, keys, keys, depth, BFLOAT16, False, copied=True)
     assert in_groups(size, GPUS["sm_90"])
     assert attention_tile(size, GPUS["sm_90"]).rows == rows
+
+
+@pytest.mark.parametrize(
+    ("length", "depth", "causal", "taken"),
+    [
+        (1380, 48, True, False),
+        (4096, 48, True, False),
+        (1024, 48, False, False),
+        (2048, 48, False, True),
+        (2048, 40, True, False),
+        (4096, 40, True, True),
+        (2048, 40, False, True),
+    ],
+)
+def test_small_heads_are_by_groups_of_long_sequences_alone(rule, length, depth, causal, taken):
+    """Their tiles of 64 rows, three of them on a multiprocessor, wait for less than one of 192."""
+    size = AttentionSize(128, length, length, depth, BFLOAT16, causal, copied=True)
+    assert in_groups(size, GPUS["sm_90"]) == taken

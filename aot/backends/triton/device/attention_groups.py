@@ -319,9 +319,9 @@ def all_but_the_last_values(own, copied, sizes: gl.constexpr):
 
 
 @gluon.constexpr_function
-def tile_layout(columns):
-    """How a group's threads hold a tile of the result of a product."""
-    return gl.NVMMADistributedLayout([3, 0], [4, 1], [16, columns, 16])
+def tile_layout(columns, bits=16):
+    """How a group's threads hold a tile of the result of a product of numbers of so many bits."""
+    return gl.NVMMADistributedLayout([3, 0], [4, 1], [16, columns, 256 // bits])
 
 
 @gluon.jit

@@ -59,6 +59,7 @@ def matmul_by_groups(
     REGISTERS: gl.constexpr,
     PLANES: gl.constexpr,
     PARTS: gl.constexpr,
+    STORED: gl.constexpr,
     sums,
     marks,
 ):
@@ -67,7 +68,7 @@ def matmul_by_groups(
     left, right: (address, rows, columns, elements from row to row) of the operands' matrices, and
     elements from matrix to matrix: those of a batch are PLANES where a step may reach beyond one.
     DEPTH: of a step, of which STAGES are copied ahead of their use. REGISTERS: of a thread that
-    multiplies. Rows of results start where a thread can store eight columns at once.
+    multiplies. STORED: what results a thread stores at once, of `finish_block`.
     PARTS: of a block at most, which programs share at the end; 0: none does, and there are no
     sums: where programs leave those of a block, float32, and
     marks: zeros, which say what has been left, one for each group of each program.
@@ -86,7 +87,7 @@ def matmul_by_groups(
     work = work_of(program, shape, SEATS, PARTS)
     mine = (args, program, shape, places, work, (sums, marks))
     hooks: gl.constexpr = (origins, finish)
-    sizes: gl.constexpr = (GROUPS, MORE, GROUP, SEATS, LEFT_FLIPPED, RIGHT_FLIPPED, PARTS)
+    sizes: gl.constexpr = (GROUPS, MORE, GROUP, SEATS, LEFT_FLIPPED, RIGHT_FLIPPED, PARTS, STORED)
     if GROUPS == 3:
         gl.warp_specialize(
             [
@@ -303,12 +304,13 @@ def multiply_blocks(mine, NUMBER: gl.constexpr, hooks: gl.constexpr, sizes: gl.c
     ROWS: gl.constexpr = a.shape[-1] if LEFT_FLIPPED else a.shape[-2]
     COLUMNS: gl.constexpr = b.shape[-1] if RIGHT_FLIPPED else b.shape[-2]
     PARTS: gl.constexpr = sizes[6]
+    BITS: gl.constexpr = b.dtype.primitive_bitwidth
     REST: gl.constexpr = more.shape[-1] if RIGHT_FLIPPED else more.shape[-2]
     done = 0
     for turn in range(0, turns_of(work, PARTS)):
         batch, row, column, begin, end = turn_of(turn, program, work, shape, sizes)
-        acc = gl.zeros([ROWS, COLUMNS], gl.float32, tile_layout(COLUMNS))
-        rest = gl.zeros([ROWS, REST], gl.float32, tile_layout(REST))
+        acc = gl.zeros([ROWS, COLUMNS], gl.float32, tile_layout(COLUMNS, BITS))
+        rest = gl.zeros([ROWS, REST], gl.float32, tile_layout(REST, BITS))
         for step in range(begin, end):
             at = done + step - begin
             slot = at % STAGES
@@ -336,9 +338,9 @@ def multiply_blocks(mine, NUMBER: gl.constexpr, hooks: gl.constexpr, sizes: gl.c
             elif begin > 0:
                 acc, rest = with_sums(left, mine, NUMBER, acc, rest, sizes)
         if end == steps:
-            finish_columns(args, hooks[1], batch, m, n, acc)
+            finish_block(args, hooks[1], batch, m, n, acc, sizes[7])
             if MORE:
-                finish_columns(args, hooks[1], batch, m, n + COLUMNS, rest)
+                finish_block(args, hooks[1], batch, m, n + COLUMNS, rest, sizes[7])
 
 
 @gluon.jit
@@ -384,17 +386,47 @@ def with_sums(left, mine, NUMBER: gl.constexpr, acc, rest, sizes: gl.constexpr):
 
 @gluon.jit
 def product_begun(first, second, acc, FLIPPED: gl.constexpr):
-    """Begins the product of two blocks, added to what there is."""
+    """Begins the product of two blocks, added to what there is; float32 is rounded before."""
     if not FLIPPED:
         second = second.permute((1, 0))
     return warpgroup_mma(first, second, acc, is_async=True)
 
 
 @gluon.jit
-def finish_columns(args, finish: gl.constexpr, batch, row, column, acc):
-    """Stores what a tile becomes: threads have neighbouring columns of it then."""
-    L: gl.constexpr = stored_layout(acc.shape[0], acc.shape[1])
+def finish_block(args, finish: gl.constexpr, batch, row, column, acc, STORED: gl.constexpr):
+    """Stores what a tile becomes: threads have what lies side by side of it then.
+
+    STORED: "columns": eight of them, "rows": four of these, or what starts anywhere, one by one:
+    "single columns", "single rows".
+    """
+    L: gl.constexpr = layout_of(acc.shape[0], acc.shape[1], STORED)
     acc = gl.convert_layout(acc, L)
     m = row + gl.arange(0, acc.shape[0], gl.SliceLayout(1, L))[:, None]
     n = column + gl.arange(0, acc.shape[1], gl.SliceLayout(0, L))[None, :]
     finish(args, batch, m, n, acc)
+
+
+@gluon.constexpr_function
+def layout_of(rows, columns, stored):
+    """How threads hold a tile that is stored: warps have the sixteen rows that they had.
+
+    These lie side by side in all lanes of a column, or else sixteen columns do. No more than two
+    bits of a place change between lanes and registers: beyond that the exchange is no shuffle, and
+    takes shared memory.
+    """
+    if stored == "columns":
+        return stored_layout(rows, columns)
+    wider = [[0, step] for step in (16, 32, 64, 128) if step < columns]
+    higher = [[step, 0] for step in (64, 128) if step < rows]
+    if stored == "rows":
+        registers = [[1, 0], [2, 0], [0, 8]]
+        lanes = [[4, 0], [8, 0], [0, 1], [0, 2], [0, 4]]
+    elif stored == "single rows":
+        registers = [[0, 1], [0, 2], [0, 8]]
+        lanes = [[1, 0], [2, 0], [4, 0], [8, 0], [0, 4]]
+    else:
+        registers = [[1, 0], [2, 0], [8, 0]]
+        lanes = [[0, 1], [0, 2], [0, 4], [0, 8], [4, 0]]
+    return gl.DistributedLinearLayout(
+        registers + wider + higher, lanes, [[16, 0], [32, 0]], [], [rows, columns]
+    )
