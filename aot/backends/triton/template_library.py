@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from aot.backends.triton import matrix_reflections, matrix_rotations, matrix_spectra
 from aot.backends.triton.body import Body
 from aot.backends.triton.context import KernelContext, TileDim, Value, make_context
-from aot.backends.triton.dot import finish_tile, precision
+from aot.backends.triton.dot import finish_tile
 from aot.backends.triton.gpu import Gpu
 from aot.backends.triton.hooks import Hooks
 from aot.backends.triton.kernel import NAME, EmittedKernel, line_grid, program_id
@@ -304,8 +304,6 @@ def emit_library(
     if routine.function in _ROTATING:
         arguments["ROUNDING"] = str(_ROUNDING[dtype])
         options["enable_fp_fusion"] = False
-    if routine.multiplies:
-        arguments["PRECISION"] = precision(dtype, split=gpu.splits_floats)
     if call.b is None:
         arguments["load_b"] = "None"
     return hooks.emit(kernel, routine.function, arguments, programs, options)

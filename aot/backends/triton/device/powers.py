@@ -7,17 +7,14 @@ from aot.backends.triton.device.linalg import keep_part, matrix_tile
 
 
 @triton.jit
-def tile_product(a, a_im, b, b_im, COMPLEX: tl.constexpr, PRECISION: tl.constexpr):
-    """Products of matrices (batch, rows, columns), and their imaginary parts.
-
-    PRECISION: that of tl.dot.
-    """
-    re = tl.dot(a, b, input_precision=PRECISION, out_dtype=a.dtype)
+def tile_product(a, a_im, b, b_im, COMPLEX: tl.constexpr):
+    """Products of matrices (batch, rows, columns), exact to rounding, and their imaginary parts."""
+    re = tl.dot(a, b, input_precision="ieee", out_dtype=a.dtype)
     if not COMPLEX:
         return re, re
-    re -= tl.dot(a_im, b_im, input_precision=PRECISION, out_dtype=a.dtype)
-    im = tl.dot(a, b_im, input_precision=PRECISION, out_dtype=a.dtype)
-    im += tl.dot(a_im, b, input_precision=PRECISION, out_dtype=a.dtype)
+    re -= tl.dot(a_im, b_im, input_precision="ieee", out_dtype=a.dtype)
+    im = tl.dot(a, b_im, input_precision="ieee", out_dtype=a.dtype)
+    im += tl.dot(a_im, b, input_precision="ieee", out_dtype=a.dtype)
     return re, im
 
 
@@ -37,7 +34,6 @@ def small_exponential(
     HIGH: tl.constexpr,
     WIDE: tl.constexpr,
     RIGHT: tl.constexpr,
-    PRECISION: tl.constexpr,
     load_a_im=None,
     load_b_im=None,
     COMPLEX: tl.constexpr = False,
@@ -55,9 +51,9 @@ def small_exponential(
     i = tl.arange(0, HIGH)[None, :, None]
     j = tl.arange(0, WIDE)[None, None, :]
     one = tl.where(i == j, 1.0, 0.0).to(KIND)
-    x2, x2i = tile_product(x, xi, x, xi, COMPLEX, PRECISION)
-    x3, x3i = tile_product(x2, x2i, x, xi, COMPLEX, PRECISION)
-    x4, x4i = tile_product(x2, x2i, x2, x2i, COMPLEX, PRECISION)
+    x2, x2i = tile_product(x, xi, x, xi, COMPLEX)
+    x3, x3i = tile_product(x2, x2i, x, xi, COMPLEX)
+    x4, x4i = tile_product(x2, x2i, x2, x2i, COMPLEX)
     # Coefficients are 1 / k!, four terms at a time from the last on; dividing takes far longer.
     y = (
         one * (1 / 479001600)
@@ -74,21 +70,21 @@ def small_exponential(
             + x3i * (1 / 1307674368000)
             + x4i * (1 / 20922789888000)
         )
-    y, yi = tile_product(y, yi, x4, x4i, COMPLEX, PRECISION)
+    y, yi = tile_product(y, yi, x4, x4i, COMPLEX)
     y += one * (1 / 40320) + x * (1 / 362880) + x2 * (1 / 3628800) + x3 * (1 / 39916800)
     if COMPLEX:
         yi += xi * (1 / 362880) + x2i * (1 / 3628800) + x3i * (1 / 39916800)
-    y, yi = tile_product(y, yi, x4, x4i, COMPLEX, PRECISION)
+    y, yi = tile_product(y, yi, x4, x4i, COMPLEX)
     y += one * (1 / 24) + x * (1 / 120) + x2 * (1 / 720) + x3 * (1 / 5040)
     if COMPLEX:
         yi += xi * (1 / 120) + x2i * (1 / 720) + x3i * (1 / 5040)
-    y, yi = tile_product(y, yi, x4, x4i, COMPLEX, PRECISION)
+    y, yi = tile_product(y, yi, x4, x4i, COMPLEX)
     y += one + x + x2 * (1 / 2) + x3 * (1 / 6)
     if COMPLEX:
         yi += xi + x2i * (1 / 2) + x3i * (1 / 6)
     most = tl.max(tl.max(tl.max(tl.where(times == times, times, 0), 2), 1), 0).to(tl.int32)
     for k in range(most):
-        z, zi = tile_product(y, yi, y, yi, COMPLEX, PRECISION)
+        z, zi = tile_product(y, yi, y, yi, COMPLEX)
         y = tl.where(k < times, z, y)
         yi = tl.where(k < times, zi, yi)
     inside = (i < COLUMNS) & (j < COLUMNS)
