@@ -150,7 +150,9 @@ def emit_matmul(
             arguments |= _left_sums(kernel, call, tile, context)
             grid = line_grid(integer(seats)) if tile.shared else grid
             return hooks.emit(kernel, "matmul_by_groups", arguments, grid, options, early=False)
-        arguments |= sums | write_wanted(hooks, kernel) | {"PLANES": str(copied[0].planes is not None)}
+        arguments |= (
+            sums | write_wanted(hooks, kernel) | {"PLANES": str(copied[0].planes is not None)}
+        )
         return hooks.emit(kernel, "matmul_by_copies", arguments, grid, options, early=False)
     depths = TileDim("k", (left.depth,), tile.depth, 1), TileDim("k", (right.depth,), tile.depth, 0)
     _load(hooks, "load_left", left, tuple(batch), (rows, depths[0]))

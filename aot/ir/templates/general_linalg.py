@@ -370,9 +370,7 @@ def _complex_row(
     options: frozenset[str] = frozenset(),
 ) -> LibraryRoutine:
     meaning, flops = _of_complex(compute, roles), partial(_flops, times)
-    return _row(
-        f"complex_{name}", parts, meaning, flops, roles, options=options, instead=instead
-    )
+    return _row(f"complex_{name}", parts, meaning, flops, roles, options=options, instead=instead)
 
 
 def _factors() -> Sequence[LibraryRoutine]:
@@ -381,9 +379,7 @@ def _factors() -> Sequence[LibraryRoutine]:
         _complex_row("lu", _lu_parts, lu, 2),
         _complex_row("inverse", _inverse_parts, inverse, 6, instead=real_forms.inverse),
         _complex_row("solve", _solve_parts, _solution, 3, real_forms.solve, _PARTED_SIDES),
-        _complex_row(
-            "determinant", _complex_determinant_parts, _determinant, 2, options=_PRODUCT
-        ),
+        _complex_row("determinant", _complex_determinant_parts, _determinant, 2, options=_PRODUCT),
         _row(
             "complex_triangular",
             _complex_x_parts,

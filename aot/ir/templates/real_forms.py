@@ -400,7 +400,7 @@ class _Powers:
 
         Of complex ones a square is one product: [[X, -Y], [Y, X]] times X above Y.
         """
-        form, (batch, row, column), n = self.form, self.axes, self.form.call.sizes.n
+        form, batch, n = self.form, self.axes[0], self.form.call.sizes.n
         times = form.element(form.call.b, integer(0), integer(0), batch.symbol)
 
         def above(b: Expr, i: Expr, j: Expr) -> Node:

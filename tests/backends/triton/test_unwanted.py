@@ -48,7 +48,9 @@ def given(*batch: int, size: int = 64, dtype: torch.dtype = torch.float32):
 def choices(function, args):
     kernels = [k for k in kernels_of(captured(function, args)).kernels]
     return [
-        choice_of(k) for k in kernels if isinstance(k, TemplateKernel) and k.template.kind == "matmul"
+        choice_of(k)
+        for k in kernels
+        if isinstance(k, TemplateKernel) and k.template.kind == "matmul"
     ]
 
 
