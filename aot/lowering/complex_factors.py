@@ -172,7 +172,8 @@ def after_lu(lu: Pair, order: Tensor, b: Pair) -> Pair:
 @REGISTRY.row("complex.aten._linalg_det.default")
 def det(call: Call, a: Pair) -> SeveralResults:
     """(determinant, LU, pivots)."""
-    return outcomes(call, pair(general("complex_determinant", a), "det"), *_read(call, a))
+    found = general("complex_determinant", a, options=("product",))
+    return outcomes(call, pair(found, "det"), *_read(call, a))
 
 
 @REGISTRY.row("complex.aten._linalg_slogdet.default")

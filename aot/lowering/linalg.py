@@ -308,7 +308,8 @@ def _signed(value: Node, exchanged: Node) -> Node:
 def det(call: Call, a: Tensor) -> SeveralResults:
     """(determinant, LU, pivots)."""
     if call.op.outputs[1:] == (None, None):
-        return call_routine(GENERAL_ROUTINES["determinant"], Matrices(a)).part("det"), None, None
+        own = call_routine(GENERAL_ROUTINES["determinant"], Matrices(a), options=("product",))
+        return own.part("det"), None, None
     found = call_routine(ROUTINES["lu"], Matrices(a))
     value = _over_pivots(found, "prod", a.dtype, _signed)
     return value, found.part("lu"), found.part("pivots", INT32)

@@ -79,3 +79,10 @@ def test_halves_are_refused_as_eager_does() -> None:
 
     with pytest.raises(CannotLower, match="eager factors no matrices of float16"):
         make_graph(body, {"a": (3, 3)}, {}, ())
+
+
+@pytest.mark.parametrize("kind", [torch.float64, torch.complex128], ids=str)
+def test_a_determinant_asks_for_no_logarithm(kind: torch.dtype) -> None:
+    for function, options in ((linalg.det, {"product"}), (linalg.slogdet, set())):
+        (call,) = templates(lowered(function, A.to(kind)))
+        assert isinstance(call, LibraryCall) and set(call.options) == options

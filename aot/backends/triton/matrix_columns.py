@@ -262,7 +262,10 @@ class Columns:
         line("going = (info == 0) & (pivot > 0)")
         line(f"info = tl.where((info == 0) & ((pivot > 0) == 0), {k} + 1, info)")
         line("root = exact_root(tl.where(going, pivot, 1))")
-        factor = z.let("factor", z.over_real(own, "root"))
+        # The inverse of a root is in range. Lanes with a 0 would make all of them wait for the way
+        # that divides what the quick one does not.
+        line(f"inverse = exact_quotient(tl.full({self.shape}, 1.0, {self.kind}), root)")
+        factor = z.let("factor", z.times_real(own, "inverse"))
         factor = z.let("factor", z.where(f"i == {k}", z.real("root"), factor))
         factor = z.let("factor", z.masked(f"(i >= {k}) & going", factor))
         z.let(names[0], z.where(f"(i >= {k}) & going", factor, own))
@@ -276,6 +279,15 @@ class Columns:
         return k + q if isinstance(k, int) else f"({k} + {q}) % {self.lanes}"
 
     # ---- L U ----
+
+    def load_for_pivots(self) -> None:
+        """Sets a0, a1, ...: lanes that have no row have ones, as quotients of 0 take longer."""
+        z = self.numbers
+        self.load("a", "a", self.words, self.rows)
+        if self.rows < self.lanes:
+            one = z.real(f"tl.full({self.shape}, 1.0, {self.kind})")
+            for k in range(self.columns):
+                z.let(f"a{k}", z.where(f"i < {self.rows}", z.named(f"a{k}"), one))
 
     def begin_pivots(self) -> None:
         """Rows are where they were: `place` says whose place each has, `order` the way back."""
@@ -314,7 +326,7 @@ class Columns:
         """
         count = min(self.rows, self.columns)
         below = () if after else ("below",)
-        self.load("a", "a", self.words, self.rows)
+        self.load_for_pivots()
         self.begin_pivots()
 
         def step(c: Columns, k: Lane, names: list[str], live: list[str]) -> None:
@@ -476,7 +488,7 @@ class Columns:
         column takes its place. Rows stay where they are, so the inverse' columns are exchanged.
         """
         n, line = self.columns, self.line
-        self.load("a", "a", self.words, self.rows)
+        self.load_for_pivots()
         self.begin_pivots()
         if n <= UNROLLED:
             for k in range(n):

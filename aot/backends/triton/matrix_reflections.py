@@ -216,28 +216,34 @@ def _reduce_longest(c: Columns, k: Lane, names: list[str], live: list[str]) -> N
 
 def _substitute_back(c: Columns) -> None:
     """X of R X = x for the first `rank` rows, and likewise for R's columns behind these."""
-    z, line, n = c.numbers, c.line, c.columns
+    line, n = c.line, c.columns
+    line(f"inverses = exact_quotient(tl.full({c.shape}, 1.0, {c.kind}), pivots)")
     line("loose = order >= rank")
-    for k in range(n - 1, -1, -1):
-        line(f"pivot = tl.gather(pivots, {z.lane(k)}, 1)")
+    line("first = tl.min(tl.min(rank, 1), 0)")
+    _substitute(c, "x")
+    line(f"if first < {n}:")
+    _substitute(c.inside(), "a", "loose")
+
+
+def _substitute(c: Columns, name: str, which: str = "") -> None:
+    """The same of lanes' columns x0, x1, ..., or of `which` lanes' own."""
+    z, line = c.numbers, c.line
+    for k in range(c.columns - 1, -1, -1):
+        line(f"inverse = tl.gather(inverses, {z.lane(k)}, 1)")
         line(f"lane = tl.gather(chosen_at, {z.lane(k)}, 1)")
         line(f"counts = rank > {k}")
-        solved = z.let("solved", z.over_real(z.masked("counts", z.named(f"x{k}")), "pivot"))
-        z.let(f"x{k}", solved)
-        own = z.over_real(z.masked("counts", z.named(f"a{k}")), "pivot")
-        z.let("own", own)
+        own = z.named(f"{name}{k}")
+        solved = z.let("solved", z.times_real(z.let("own", z.masked("counts", own)), "inverse"))
+        z.let(f"{name}{k}", z.if_live(which, solved, own))
         for j in range(k):
             row = z.let("row", z.from_lane(z.named(f"a{j}"), "lane"))
-            z.let(f"x{j}", z.minus(z.named(f"x{j}"), row, solved))
-            changed = z.minus(z.named(f"a{j}"), row, z.named("own"))
-            z.let(f"a{j}", z.where("loose & counts", changed, z.named(f"a{j}")))
-        z.let(f"a{k}", z.where("loose", z.named("own"), z.named(f"a{k}")))
+            changed = z.minus(z.named(f"{name}{j}"), row, solved)
+            z.let(f"{name}{j}", z.if_live(which, changed, z.named(f"{name}{j}")))
 
 
 def _least_norm(c: Columns) -> None:
     """Takes what lies along the solutions of R X = 0 from X: their basis is made orthonormal."""
     line, n = c.line, c.columns
-    line("first = tl.min(tl.min(rank, 1), 0)")
     line(f"for k in range(first, {n}):")
     inner = c.inside()
     z, line = inner.numbers, inner.line

@@ -42,9 +42,9 @@ def scale(c: Columns, which: str) -> None:
         line("most = tl.where(size > most, size, most)")
     line("finite = lanes_least(finite)")
     line("most = lanes_most(most)")
-    line("scale = tl.where((most > 0) & (finite != 0), most, 1)")
+    line("scale, back = powers_near(most)")
     for k, x in enumerate(_rows(c, "w")):
-        z.let(f"w{k}", z.over_real(z.masked("finite != 0", x), "scale"))
+        z.let(f"w{k}", z.times_real(z.let("x", z.masked("finite != 0", x)), "back"))
 
 
 def keep_values(c: Columns, values: str, *, down: bool) -> None:
@@ -102,7 +102,9 @@ def _round(c: Columns, vectors: bool) -> None:
     line("less = sine * sine / (cosine + 1)")
     s: LaneNumber = ("sine",)
     if c.parts == 2:
-        line("sine = exact_quotient(sine, tl.where(turns, size, 1))")
+        # Quotients of 0 take longer.
+        line("share = exact_quotient(tl.where(turns, sine, 1), tl.where(turns, size, 1))")
+        line("sine = tl.where(turns, share, 0)")
         s = z.let("turning", ("sine * between_re", "-sine * between_im"))
     for k in range(c.rows):
         _turn(c, f"w{k}", z.named(f"p{k}"), s)

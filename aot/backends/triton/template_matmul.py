@@ -40,6 +40,7 @@ from aot.backends.triton.hooks import Hooks, places
 from aot.backends.triton.kernel import GLUON, TRITON, EmittedKernel, line_grid, program_id
 from aot.backends.triton.template_gemv import emit_gemv, is_vector_product
 from aot.backends.triton.text import index_text
+from aot.backends.triton.unwanted import write_wanted
 from aot.errors import InternalError
 from aot.ir.dtypes import FLOAT32, FLOAT64, DType
 from aot.ir.hints import Hints, is_dear
@@ -131,6 +132,7 @@ def emit_matmul(
     if tile.groups and dtype == FLOAT64:
         grid = line_grid(Minimum(count, integer(gpu.multiprocessors)))
         arguments |= _by_groups_of_doubles(hooks, tile, sides, tuple(batch), context, gpu)
+        arguments |= write_wanted(hooks, kernel)
         return hooks.emit(kernel, "matmul_of_doubles", arguments, grid, options, early=False)
     deep = hints.value(left.depth.extent)
     copied = _copied(sides, batch, context, tile.depth) if _copies(dtype, tile, deep, gpu) else None
@@ -149,13 +151,16 @@ def emit_matmul(
             arguments |= _left_sums(kernel, call, tile, context)
             grid = line_grid(integer(seats)) if tile.shared else grid
             return hooks.emit(kernel, "matmul_by_groups", arguments, grid, options, early=False)
-        arguments |= sums | {"PLANES": str(copied[0].planes is not None)}
+        arguments |= (
+            sums | write_wanted(hooks, kernel) | {"PLANES": str(copied[0].planes is not None)}
+        )
         return hooks.emit(kernel, "matmul_by_copies", arguments, grid, options, early=False)
     depths = TileDim("k", (left.depth,), tile.depth, 1), TileDim("k", (right.depth,), tile.depth, 0)
     _load(hooks, "load_left", left, tuple(batch), (rows, depths[0]))
     inside = replace(columns, axes=(column,))
     _load(hooks, "load_right", right, tuple(batch), (depths[1], inside))
     arguments |= sums | places(context, product(blocks) if batch else None)
+    arguments |= write_wanted(hooks, kernel)
     return hooks.emit(kernel, "matmul", arguments, line_grid(count), options, early=False)
 
 

@@ -351,6 +351,7 @@ def _flops_of_sides(times: int, s: Sizes) -> Expr:
 
 
 _BACK, _HERMITIAN = frozenset({"back"}), frozenset({"hermitian"})
+_PRODUCT = frozenset({"product"})
 _SIDES = ("a", "b")
 _PARTED, _PARTED_SIDES = ("a", "a_im"), ("a", "b", "a_im", "b_im")
 
@@ -366,9 +367,10 @@ def _complex_row(
     times: int,
     instead: Form | None = None,
     roles: tuple[str, ...] = _PARTED,
+    options: frozenset[str] = frozenset(),
 ) -> LibraryRoutine:
     meaning, flops = _of_complex(compute, roles), partial(_flops, times)
-    return _row(f"complex_{name}", parts, meaning, flops, roles, instead=instead)
+    return _row(f"complex_{name}", parts, meaning, flops, roles, options=options, instead=instead)
 
 
 def _factors() -> Sequence[LibraryRoutine]:
@@ -377,7 +379,7 @@ def _factors() -> Sequence[LibraryRoutine]:
         _complex_row("lu", _lu_parts, lu, 2),
         _complex_row("inverse", _inverse_parts, inverse, 6, instead=real_forms.inverse),
         _complex_row("solve", _solve_parts, _solution, 3, real_forms.solve, _PARTED_SIDES),
-        _complex_row("determinant", _complex_determinant_parts, _determinant, 2),
+        _complex_row("determinant", _complex_determinant_parts, _determinant, 2, options=_PRODUCT),
         _row(
             "complex_triangular",
             _complex_x_parts,
@@ -392,6 +394,7 @@ def _factors() -> Sequence[LibraryRoutine]:
             _determinant_parts,
             _determinant,
             partial(_flops, 1),
+            options=_PRODUCT,
             instead=real_forms.determinant,
         ),
         _row("complex_qr", _qr_parts, _qr, partial(_flops, 4)),

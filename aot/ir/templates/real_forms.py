@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 
 from aot.ir.dtypes import FLOAT64
 from aot.ir.nests import Axis, LoopNest, Store, View
@@ -104,6 +105,11 @@ class _Form:
         inside = binary("lt", column, index_value(count))
         value = self.read(records, place, inside)
         return self.done(where(inside, value, last(self.read(records, info))))
+
+
+def _always(value: Node) -> Callable[[Expr, Expr, Expr], Node]:
+    """Of a matrix: the value at its own place."""
+    return lambda batch, row, column: value
 
 
 def _lt(a: Expr, b: Expr) -> Node:
@@ -294,7 +300,7 @@ def singular_values(call: LibraryCall, builder: NestBuilder) -> list[LoopOp]:
     form, n, m = _Form(call, builder), call.sizes.n, FloorDiv(call.sizes.m, _TWO)
 
     def body(batch: Expr, row: Expr, column: Expr) -> Node:
-        return _of_both(form, (row, column), (m, n), batch)
+        return _of_both(form, form.call.a, (row, column), (m, n), batch)
 
     return _every_other(form, "svdvals", form.matrices("doubled", call.a, 2 * n, body, times=1))
 
@@ -304,7 +310,7 @@ def hermitian_values(call: LibraryCall, builder: NestBuilder) -> list[LoopOp]:
     form, n = _Form(call, builder), call.sizes.n
 
     def body(batch: Expr, row: Expr, column: Expr) -> Node:
-        value = _of_both(form, (row, column), (n, n), batch)
+        value = _of_both(form, form.call.a, (row, column), (n, n), batch)
         i = Modulo(row, n)
         turned = form.element(
             call.a, Modulo(column, n) + n, i, batch
@@ -318,12 +324,14 @@ def hermitian_values(call: LibraryCall, builder: NestBuilder) -> list[LoopOp]:
     return _every_other(form, "eigvalsh", form.matrices("doubled", call.a, 2 * n, body, times=1))
 
 
-def _of_both(form: _Form, at: tuple[Expr, Expr], sizes: tuple[Expr, Expr], batch: Expr) -> Node:
-    """Of [[X, -Y], [Y, X]], where X lies above Y."""
+def _of_both(
+    form: _Form, x: View, at: tuple[Expr, Expr], sizes: tuple[Expr, Expr], batch: Expr
+) -> Node:
+    """Of [[X, -Y], [Y, X]], where X lies above Y in `x`."""
     (row, column), (m, n) = at, sizes
     below, right = (unary("not", _lt(i, size)) for i, size in zip(at, sizes, strict=True))
     i, j = Modulo(row, m), Modulo(column, n)
-    re, im = (form.element(form.call.a, i + first, j, batch) for first in (integer(0), m))
+    re, im = (form.element(x, i + first, j, batch) for first in (integer(0), m))
     return where(binary("eq", below, right), re, where(right, unary("neg", im), im))
 
 
@@ -377,30 +385,45 @@ class _Powers:
         ]
 
     def _real_product(self, name: str, a: View, b: View) -> Node:
-        form, ((first, i, j), depth) = self.form, (self.axes, self.depth)
-        point, extents = tuple(x.symbol for x in self.axes), tuple(x.extent for x in self.axes)
+        form, axes = self.form, (*a.axes[:-1], b.axes[-1])
+        (first, i, j), depth = axes, replace(self.depth, extent=a.axes[-1].extent)
+        point, extents = tuple(x.symbol for x in axes), tuple(x.extent for x in axes)
         temp = form.builder.temp(f"{form.call.name}_{name}", form.dtype, extents)
         left = View(a.buffer, (first, i, depth), (point[0], point[1], depth.symbol))
         right = View(b.buffer, (first, depth, j), (point[0], depth.symbol, point[2]))
-        output = View(temp, self.axes, point)
+        output = View(temp, axes, point)
         form.ops.append(Matmul(temp, output, form.call.origin, left, right))
         return form.builder.load(output, {})
 
-    def squarings(self, x: list[View]) -> list[LoopOp]:
-        """Records of x, squared as often as b says; a matrix takes or leaves each square."""
-        form, (batch, row, column) = self.form, self.axes
+    def squarings(self, parts: list[View]) -> list[LoopOp]:
+        """Records of matrices, squared as often as b says; each takes or leaves a square.
+
+        Of complex ones a square is one product: [[X, -Y], [Y, X]] times X above Y.
+        """
+        form, batch, n = self.form, self.axes[0], self.form.call.sizes.n
         times = form.element(form.call.b, integer(0), integer(0), batch.symbol)
+
+        def above(b: Expr, i: Expr, j: Expr) -> Node:
+            found = [form.element(view, Modulo(i, n), j, b) for view in parts]
+            return found[0] if self.parts == 1 else where(_lt(i, n), *found)
+
+        x = form.matrices("squared", parts[0], n, above, times=self.parts)
         for k in range(SQUARINGS):
+            left = x if self.parts == 1 else self._joined(f"joined{k}", x)
+            new, old = self._real_product(f"square{k}", left, x), form.builder.load(x, {})
             wanted = binary("lt", const(float(k), times.dtype), times)
-            made = zip(self.product(f"square{k}", x, x), self.read(x), strict=True)
-            x = self.stored(f"squared{k}", [where(wanted, new, old) for new, old in made])
-        n, place = form.call.sizes.n, form.call.output.axes[1].symbol
-        at = Modulo(FloorDiv(place, n), n), Modulo(place, n)
-        there = dict(zip((row.symbol, column.symbol), at, strict=True))
-        found = [form.builder.load(view, there) for view in x]
-        return form.done(
-            found[0] if self.parts == 1 else where(_lt(place, n * n), found[0], found[1])
-        )
+            x = form.matrices(f"squared{k}", x, n, _always(where(wanted, new, old)), times=1)
+        place = form.call.output.axes[1].symbol
+        return form.done(form.element(x, FloorDiv(place, n), Modulo(place, n), batch.symbol))
+
+    def _joined(self, name: str, x: View) -> View:
+        """[[X, -Y], [Y, X]], where X lies above Y."""
+        form, n = self.form, self.form.call.sizes.n
+
+        def body(b: Expr, i: Expr, j: Expr) -> Node:
+            return _of_both(form, x, (i, j), (n, n), b)
+
+        return form.matrices(name, x, (2 * n).expand(), body, times=1)
 
 
 def squared(call: LibraryCall, builder: NestBuilder) -> list[LoopOp]:

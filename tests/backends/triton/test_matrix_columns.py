@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import linalg
 
-from tests.backends.triton.templates import captured, check_close, machine_code
+from tests.backends.triton.templates import captured, check_close, emitted, machine_code
 from tests.conformance.executors import interpret_triton
 from tests.settings import seeded
 
@@ -132,3 +132,28 @@ def test_nothing_is_computed_of_empty_matrices(
         strict=True,
     ):
         assert np.array_equal(found, want.numpy())
+
+
+def text_of(function: Callable[..., Any], a: torch.Tensor) -> str:
+    (found,) = emitted(captured(function, (a,)), "sm_90").functions
+    return found.text
+
+
+def test_no_lane_divides_a_zero() -> None:
+    """It would take the long way, for which its warp waits: a triangle's lanes, or those behind."""
+    factor = text_of(CASES["cholesky"][0], definite(normal(2, 9, 9, dtype=torch.complex128)))
+    assert factor.count(" = exact_quotient(") == factor.count("exact_quotient(tl.full([") == 9
+    behind = "a0 = tl.where(i < 9, a0, tl.full("
+    assert behind in text_of(CASES["lu"][0], normal(2, 9, 9))
+    assert behind in text_of(CASES["inverse"][0], normal(2, 9, 9))
+    assert behind.replace("9", "8") not in text_of(CASES["lu"][0], normal(2, 8, 8))
+
+
+@pytest.mark.parametrize("size", (5, 9))
+def test_singular_matrices_are_recognized(size: int) -> None:
+    """Quotients of LU are exact: 49 times the inverse of 49 is not 1."""
+    a = torch.full((2, size, size), 49.0, dtype=torch.float64)
+    _, info = interpret_triton(captured(lambda a: linalg.lu_factor_ex(a)[1:], (a,)), (a,))
+    np.testing.assert_array_equal(info, [2, 2])
+    (found,) = interpret_triton(captured(linalg.det, (a,)), (a,))
+    np.testing.assert_array_equal(found, [0, 0])

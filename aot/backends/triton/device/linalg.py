@@ -24,11 +24,10 @@ def exact_root(a):
 @triton.jit
 def complex_size(a, a_im):
     """The absolute value of a + i a_im, whose square may be too large or too small."""
-    most = tl.maximum(tl.abs(a), tl.abs(a_im))
-    scale = tl.where((most > 0) & (most < float("inf")), most, 1)
-    c = exact_quotient(a, scale)
-    d = exact_quotient(a_im, scale)
-    return exact_root(c * c + d * d) * scale
+    power, back = powers_near(tl.maximum(tl.abs(a), tl.abs(a_im)))
+    c = a * back
+    d = a_im * back
+    return exact_root(c * c + d * d) * power
 
 
 @triton.jit

@@ -43,6 +43,14 @@ def depth_of(
 
 
 @triton.jit
+def steps_wanted(args, wanted, batch, end, least):
+    """`end`, or `least` where the product is not wanted: then any sums will do."""
+    if wanted is not None:
+        end = tl.where(wanted(args, batch), end, tl.minimum(end, least))
+    return end
+
+
+@triton.jit
 def rounded(block):
     """float32 whose first 11 bits are the nearest ones: tensor cores cut off what is behind."""
     bits = block.to(tl.int32, bitcast=True)
@@ -92,13 +100,15 @@ def matmul(
     PRECISION: tl.constexpr,
     SUMS: tl.constexpr,
     TRIANGLE: tl.constexpr,
+    wanted=None,
 ):
     """Computes one block of ROWS by COLUMNS, in steps of DEPTH of the `depth`.
 
     load_left(args, batch, m, k) and load_right(args, batch, k, n): blocks of the operands, 0 beyond
     the end. finish(args, batch, m, n, acc): stores what the block of the product becomes.
     program, batch: which block (`block_of`), and of which product. PRECISION: that of tl.dot. SUMS:
-    the type of sums. TRIANGLE: that of `depth_of`.
+    the type of sums. TRIANGLE: that of `depth_of`. wanted(args, batch): whether any of the product
+    is; None: it is.
     """
     row, column = block_of(program, down, across, GROUP)
     if TRIANGLE == "a":
@@ -107,6 +117,7 @@ def matmul(
     n = column * COLUMNS + tl.arange(0, COLUMNS)[None, :]
     acc = tl.zeros([ROWS, COLUMNS], SUMS)
     end = depth_of(row, column, depth, ROWS, COLUMNS, DEPTH, TRIANGLE)
+    end = steps_wanted(args, wanted, batch, end, DEPTH)
     for start in range(0, end, DEPTH):
         left = load_left(args, batch, m, start + tl.arange(0, DEPTH)[None, :])
         right = load_right(args, batch, start + tl.arange(0, DEPTH)[:, None], n)
@@ -148,6 +159,7 @@ def matmul_by_copies(
     RIGHT_FLIPPED: tl.constexpr,
     PLANES: tl.constexpr,
     TRIANGLE: tl.constexpr,
+    wanted=None,
 ):
     """As `matmul`, by SEATS programs that stay and take one block after the other.
 
@@ -166,6 +178,7 @@ def matmul_by_copies(
             row = down - 1 - row
         m, n = row * ROWS, column * COLUMNS
         end = depth_of(row, column, depth, ROWS, COLUMNS, DEPTH, TRIANGLE)
+        end = steps_wanted(args, wanted, batch, end, DEPTH)
         rows = m + tl.arange(0, ROWS)[:, None]
         columns = n + tl.arange(0, COLUMNS)[None, :]
         acc = tl.zeros([ROWS, COLUMNS], SUMS)

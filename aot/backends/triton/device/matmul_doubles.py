@@ -17,6 +17,7 @@ from triton.experimental.gluon import language as gl
 from triton.experimental.gluon.language.nvidia.hopper import fence_async_shared, mbarrier
 
 from aot.backends.triton.device.attention_groups import barriers
+from aot.backends.triton.device.matmul import steps_wanted
 from aot.backends.triton.device.matmul_groups import (
     copy_blocks,
     matrix_from,
@@ -50,11 +51,12 @@ def matmul_of_doubles(
     RIGHT_FLIPPED: gl.constexpr,
     REGISTERS: gl.constexpr,
     CUT: gl.constexpr,
+    wanted=None,
 ):
     """As `matmul_by_groups`, of float64: ROWS and COLUMNS are multiples of 64, DEPTH of 16.
 
     CUT: the last step of the depth may reach into another matrix of a batch. Steps are so many that
-    no compiler unrolls the loop over them (`leave`).
+    no compiler unrolls the loop over them (`leave`). wanted: see `matmul`.
     """
     a = places_for(left, STAGES * GROUPS, ROWS, DEPTH, LEFT_FLIPPED, PLANES=False)
     b = places_for(right, STAGES, COLUMNS, DEPTH, RIGHT_FLIPPED, PLANES=False)
@@ -65,7 +67,7 @@ def matmul_of_doubles(
     shape = (batches, down, across, (depth + DEPTH - 1) // DEPTH)
     work = work_of(program, shape, SEATS, 0)
     mine = (args, program, shape, (a, b, b, ready, free), work, depth)
-    hooks: gl.constexpr = (origins, finish)
+    hooks: gl.constexpr = (origins, finish, wanted)
     sizes: gl.constexpr = (GROUPS, 0, GROUP, SEATS, LEFT_FLIPPED, RIGHT_FLIPPED, 0, CUT)
     if GROUPS == 3:
         gl.warp_specialize(
@@ -106,6 +108,7 @@ def multiply_doubles(mine, NUMBER: gl.constexpr, hooks: gl.constexpr, sizes: gl.
     done = 0
     for turn in range(0, turns_of(work, 0)):
         batch, row, column, _begin, steps = turn_of(turn, program, work, shape, sizes)
+        steps = steps_wanted(args, hooks[2], batch, steps, 1)
         none = gl.zeros([2, 2, 16, 32], gl.float64, unit_layout())
         acc = (none,) * (ROWS * COLUMNS // 2048)
         whole = steps - 1 if CUT else steps

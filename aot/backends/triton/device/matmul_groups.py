@@ -31,7 +31,7 @@ from aot.backends.triton.device.attention_groups import (
     stored_layout,
     tile_layout,
 )
-from aot.backends.triton.device.matmul import block_of
+from aot.backends.triton.device.matmul import block_of, steps_wanted
 
 
 @gluon.jit
@@ -86,7 +86,7 @@ def matmul_by_groups(
     shape = (batches, down, across, (depth + DEPTH - 1) // DEPTH)
     work = work_of(program, shape, SEATS, PARTS)
     mine = (args, program, shape, places, work, (sums, marks))
-    hooks: gl.constexpr = (origins, finish)
+    hooks: gl.constexpr = (origins, finish, None)
     sizes: gl.constexpr = (GROUPS, MORE, GROUP, SEATS, LEFT_FLIPPED, RIGHT_FLIPPED, PARTS, STORED)
     if GROUPS == 3:
         gl.warp_specialize(
@@ -255,6 +255,7 @@ def copy_blocks(mine, sources, hooks: gl.constexpr, sizes: gl.constexpr):
     at = 0
     for turn in range(0, turns_of(work, sizes[6])):
         batch, row, column, first, last = turn_of(turn, program, work, shape, sizes)
+        last = steps_wanted(args, hooks[2], batch, last, 1)
         a_row, a_column, b_row, b_column = origins_of(args, hooks[0], batch)
         a_at, b_at = (batch, a_row, a_column), (batch, b_row, b_column)
         m, n = row * (GROUPS * ROWS), column * (COLUMNS + MORE)

@@ -138,10 +138,11 @@ struct LaneFactors {
       const int64_t apart = own.part(p).at - own.part(0).at;
       T *const here = own.part(p).place(k, 0), *const kept = held.part(p).at;
       for (int64_t j = 0; j < columns * kWide; j += kWide) {
-        T chosen[kWide];
-        AOT_UNROLL for (int64_t l = 0; l < kWide; ++l) chosen[l] = from[l][apart + j];
+        // A vector at once: one that is read behind stores of its parts waits for these.
+        const auto lane = [&](int l) { return from[l][apart + j]; };
+        const V chosen = detail::one_by_one<T, int(kWide)>(lane);
         store(kept + j, load<T, int(kWide)>(here + j));
-        AOT_UNROLL for (int64_t l = 0; l < kWide; ++l) here[j + l] = chosen[l];
+        store(here + j, chosen);
       }
       for (int64_t l = 0; l < kWide; ++l) {
         T* const there = const_cast<T*>(from[l]) + apart;
@@ -271,10 +272,12 @@ struct Determinant : Finished {
     template <class B>
     AOT_INLINE void take(N pivot, B exchanged) {
       det = det * pivot;
-      sign = sign * direction(pivot);
       det = select(exchanged, -det, det);
-      sign = select(exchanged, -sign, sign);
-      size = size + log(modulus(pivot));
+      if constexpr (!Cfg::PRODUCT) {
+        sign = sign * direction(pivot);
+        sign = select(exchanged, -sign, sign);
+        size = size + log(modulus(pivot));
+      }
     }
     static AOT_INLINE V direction(V x) {
       return select(x > V(T(0)), V(T(1)), select(x < V(T(0)), V(T(-1)), V(T(0))));

@@ -31,6 +31,7 @@ struct RoutineConfig {
   static constexpr bool BACK = false;                 // of Reflections
   static constexpr bool VALUES = false;               // of Eigh and Svd: no vectors
   static constexpr bool HERMITIAN = false;            // of Ldl
+  static constexpr bool PRODUCT = false;              // of Determinant: no sign, no size
   static constexpr bool SOLUTION = false;             // of Solve: no factors
   static constexpr bool COMPLEX = false;              // of what is written for both kinds
   static constexpr bool STACKED = false;              // of complex matrices: as below
