@@ -69,6 +69,7 @@ class Resample(TemplateCall):
     """
 
     kind: ClassVar[str] = "resample"
+    by_layout: ClassVar[bool] = True
     follows: ClassVar[str] = "x"
 
     x: View
@@ -122,11 +123,19 @@ class Resample(TemplateCall):
         resample = _Resample(builder, self)
         if builder.lanes is None:
             resample.gathers(checked=False)
-        elif self.axis == len(self.output.axes) - 1:
+        elif self._reads_neighbours(builder):
             resample.panels(self.windows.panel(builder.lanes))
         else:
             resample.gathers(checked=True)
         return resample.ops
+
+    def _reads_neighbours(self, builder: NestBuilder) -> bool:
+        """Whether taps are neighbours in memory, or nearer to each other than a vector."""
+        if self.axis != len(self.output.axes) - 1:
+            return False
+        strides = builder.strides_of(self.x)
+        step = None if strides is None else strides[self.axis]
+        return step is None or builder.lanes is None or builder.hints.value(step) < builder.lanes
 
 
 def flops_of_taps(output: View, *weights: View) -> Expr:
