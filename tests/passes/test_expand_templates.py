@@ -75,6 +75,22 @@ def test_what_is_resized_is_read_as_it_lies(channels_last: bool, size: int) -> N
     assert bool(_bands(expand_templates(graph, DEVICE))) is not channels_last
 
 
+@pytest.mark.parametrize(
+    ("size", "antialias", "panels"), [(60, False, True), (20, False, False), (20, True, True)]
+)
+def test_taps_that_lie_apart_are_gathered(size: int, antialias: bool, panels: bool) -> None:
+    """What is made smaller reads few of a row's inputs, unless windows overlap."""
+    x = torch.randn(1, 2, 24, 40)
+
+    def body(x: torch.Tensor) -> torch.Tensor:
+        return F.interpolate(x, (24, size), mode="bilinear", antialias=antialias)
+
+    graph = lowered(body, x)
+    expanded = expand_templates(graph, DEVICE)
+    assert bool(_bands(expanded)) is panels
+    check_same(graph, expanded, tolerance=1e-5)
+
+
 def test_results_of_convolutions_are_resized_channels_last() -> None:
     weight = torch.ones(32, 16, 3, 3)
 
