@@ -27,9 +27,6 @@ from aot.symbolic import Expr, Symbol, coefficient_of, integer, product, var
 MAX_PIECES = 8
 """Conditions up to which a loop may stay whole; more take longer than any pieces."""
 
-MASK_BYTES = 4
-"""Of a lane of a mask."""
-
 MAX_BLOCKS = 256
 """Pieces of one loop; each is code of its own."""
 
@@ -53,20 +50,21 @@ def _cut(scheduler: Scheduler, stage: StageDraft, whole: Axis | None) -> tuple[S
         places = split_points(machine, stage.nests, axis)
         if axis != whole and _worth_cutting(machine, stage, axis, len(places) + 1):
             pieces = _pieces(graph, stage, axis, places)
-            if len(pieces) > MAX_PIECES or _has_masks(graph, stage):
+            if len(pieces) > MAX_PIECES or _has_masks(scheduler, stage):
                 return _turned(scheduler, pieces, whole)
             return tuple(found for piece in pieces for found in _cut(scheduler, piece, whole))
     return _turned(scheduler, (stage,), whole)
 
 
-def _has_masks(graph: LoopGraph, stage: StageDraft) -> bool:
+def _has_masks(scheduler: Scheduler, stage: StageDraft) -> bool:
     """Whether its elements are as wide as the lanes of masks.
 
     Others have these converted, narrow ones no masked moves below AVX-512. With them a row in one
     loop takes less than its pieces in three.
     """
     names = {n for nest in stage.nests for n in (*reads(nest), *writes(nest))}
-    return all(graph.buffers[name].dtype.itemsize == MASK_BYTES for name in names)
+    buffers, lane = scheduler.graph.buffers, scheduler.machine.mask_bytes
+    return all(buffers[name].dtype.itemsize == lane for name in names)
 
 
 def _turned(
