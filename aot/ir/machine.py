@@ -42,6 +42,7 @@ class Machine:
         gathers: Elements that lie apart are read at the cost of neighbours.
         alignment: Of the addresses that kernels are given, in bytes; 1: any will do.
         lanes: Elements of 4 bytes in the widest vector.
+        mask_bytes: Of elements that masks fit at every level of the device.
         units: Parallel work units from which a launch keeps the device busy.
         wide_units: A work unit that walks a row of more than row_points counts as so many.
         column_units: The same of strips of columns, which read a line of each row; 0: as many.
@@ -120,6 +121,7 @@ class Machine:
     gathers: bool = False
     alignment: int = 1
     lanes: int = 16
+    mask_bytes: int = 4
     units: int = 8
     wide_units: int = 1
     column_units: int = 0

@@ -5,19 +5,22 @@ from __future__ import annotations
 from aot.ir.decisions import Decision
 from aot.ir.loops import LoopGraph
 from aot.ir.machine import Machine
-from aot.ir.templates.base import TemplateCall
+from aot.ir.templates.base import LoopOp, TemplateCall
 from aot.ir.templates.builder import NestBuilder
 from aot.passes.change_calls import Replacement, change_calls
+from aot.passes.layout import expected_strides
 
 
 def expand_templates(graph: LoopGraph, machine: Machine) -> LoopGraph:
     """The graph with nests for the calls that the device has no template for, or a slower one.
 
-    What a call becomes may have calls of other kinds: these are expanded in their turn.
+    What a call becomes may have calls of other kinds: these are expanded in their turn. Those whose
+    nests depend on where operands lie come last, when it can be told.
     """
 
     def expanded(builder: NestBuilder, call: TemplateCall) -> Replacement | None:
-        reason = _reason(builder, call, machine)
+        waits = call.by_layout and not machine.gathers and not builder.strides
+        reason = "" if waits else _reason(builder, call, machine)
         if not reason:
             return None
         made = call.expand(builder, machine.support(type(call)))
@@ -27,9 +30,17 @@ def expand_templates(graph: LoopGraph, machine: Machine) -> LoopGraph:
 
     while True:
         changed = change_calls(graph, machine, expanded)
+        if changed is graph and any(_is_last(op, machine) for op in graph.ops):
+            strides = expected_strides(graph, machine)
+            changed = change_calls(graph, machine, expanded, strides)
         if changed is graph:
             return graph
         graph = changed
+
+
+def _is_last(op: LoopOp, machine: Machine) -> bool:
+    """Whether it is a call whose nests wait for layouts."""
+    return isinstance(op, TemplateCall) and op.by_layout and not machine.gathers
 
 
 def _reason(builder: NestBuilder, call: TemplateCall, machine: Machine) -> str:

@@ -14,13 +14,14 @@ from typing import Any
 
 from aot.errors import InternalError
 from aot.ir.decisions import Decision
+from aot.ir.dtypes import INT64
 from aot.ir.hints import Hints, hints_of
 from aot.ir.layouts import is_dense
 from aot.ir.loops import LoopGraph, bases, reads
 from aot.ir.machine import Machine
 from aot.ir.nests import Axis, Buffer, DerivedWeight, LoopNest, Store, View, numbered_axes
 from aot.ir.origin import NO_ORIGIN
-from aot.ir.scalar import Access, Node, load, loads
+from aot.ir.scalar import Access, Node, const, load, loads
 from aot.ir.templates.base import LoopOp, Strides, Support, TemplateCall, operand_dtype
 from aot.ir.templates.builder import is_fixed, multiple_of, stored_weight
 from aot.ir.views import strides_of_order, view_strides, wanted_order
@@ -33,6 +34,7 @@ from aot.symbolic import (
     is_multiple,
     product,
     row_major_strides,
+    substitute,
 )
 
 Order = tuple[int, ...]
@@ -130,6 +132,16 @@ class _Layouts:
             text = f"dimensions in the order {','.join(map(str, order))}"
             self.decisions.append(Decision("layout", (name,), text, reason))
 
+    @property
+    def buffers(self) -> dict[str, Buffer]:
+        """All buffers, with their strides; temporaries that nobody decided are row-major."""
+        return {
+            name: replace(b, strides=self.strides.get(name, row_major_strides(b.shape)))
+            if b.kind == "temp"
+            else b
+            for name, b in self.graph.buffers.items()
+        }
+
     def of(self, name: str) -> tuple[Expr, ...]:
         """The strides of a buffer that has some."""
         return self.strides.get(name, self.graph.buffers[name].strides or ())
@@ -138,6 +150,42 @@ class _Layouts:
 def choose_layouts(graph: LoopGraph, machine: Machine) -> LoopGraph:
     """The graph with strides for every temporary, and copies for operands that need them."""
     graph = _separate_outputs(graph)
+    layouts = _decided(graph, machine)
+    decisions = (*graph.decisions, *layouts.decisions)
+    laid = replace(graph, buffers=layouts.buffers, decisions=decisions)
+    return _copy_operands(in_lines(laid, machine), machine)
+
+
+def expected_strides(graph: LoopGraph, machine: Machine) -> dict[str, tuple[Expr, ...]]:
+    """The strides that buffers will have, as far as can be told while some calls have no nests.
+
+    These lay their results out as the operand that they follow.
+    """
+    ops = tuple(
+        _in_order_of(graph, op)
+        if isinstance(op, TemplateCall) and machine.support(type(op)) is None
+        else op
+        for op in graph.ops
+    )
+    buffers = _decided(replace(graph, ops=ops), machine).buffers
+    return {name: b.strides or row_major_strides(b.shape) for name, b in buffers.items()}
+
+
+def _in_order_of(graph: LoopGraph, call: TemplateCall) -> LoopNest:
+    """A nest that stands for a call: it reads the operand whose layout the result follows."""
+    axes, followed = call.output.axes, dict(call.operands).get(call.follows)
+    value: Node = const(0, INT64)
+    if followed is not None and len(followed.axes) == len(axes):
+        onto = {a.symbol: b.symbol for a, b in zip(followed.axes, axes, strict=True)}
+        index = tuple(substitute(i, onto) for i in followed.index)
+        value = load(followed.buffer, graph.buffers[followed.buffer].dtype, index)
+    return LoopNest(
+        call.name, axes, (), (Store(call.output.buffer, call.output.index, value),), call.origin
+    )
+
+
+def _decided(graph: LoopGraph, machine: Machine) -> _Layouts:
+    """What is decided for all temporaries."""
     summed = _readers(op for op in graph.ops if isinstance(op, LoopNest) and op.reduction)
     layouts = _Layouts(graph, machine, hints_of(graph.dims), summed, dict(promised_strides(graph)))
     for op in graph.ops:
@@ -148,15 +196,7 @@ def choose_layouts(graph: LoopGraph, machine: Machine) -> LoopGraph:
             _follow_reads(layouts, op)
         else:
             _default(layouts, op)
-    buffers = {
-        name: replace(b, strides=layouts.strides.get(name, row_major_strides(b.shape)))
-        if b.kind == "temp"
-        else b
-        for name, b in graph.buffers.items()
-    }
-    decisions = (*graph.decisions, *layouts.decisions)
-    laid = replace(graph, buffers=buffers, decisions=decisions)
-    return _copy_operands(in_lines(laid, machine), machine)
+    return layouts
 
 
 def _readers(nests: Iterable[LoopNest]) -> dict[str, list[LoopNest]]:
@@ -300,15 +340,18 @@ def _often_read(layouts: _Layouts, buffer: str) -> tuple[str, Order | None]:
 def _leader(layouts: _Layouts, nest: LoopNest, elements: int) -> Node | None:
     """The load whose layout the result takes: of the largest buffer, direct ones before gathers.
 
-    None where all are less than half of the result's `elements`.
+    None where all are less than half of the result's `elements` and do not move along all loops, as
+    what is resized does.
     """
+    moving = {axis.symbol for axis in nest.axes if axis.extent != 1}
     best: tuple[tuple[bool, int], Node] | None = None
     for node in loads(nest.roots):
         access = node.attr
         assert isinstance(access, Access)
         source = layouts.graph.buffers[access.buffer]
         size = layouts.hints.elements(source.shape) * source.dtype.itemsize
-        if 2 * size < elements * source.dtype.itemsize:
+        few = 2 * size < elements * source.dtype.itemsize
+        if few and not _loop_variables((node,)) >= moving:
             continue
         rank = (not access.binds, size)
         if best is None or rank > best[0]:

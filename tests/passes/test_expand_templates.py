@@ -6,11 +6,15 @@ from collections.abc import Sequence
 from functools import partial
 
 import pytest
+import torch
+from torch.nn import functional as F
 
+from aot.ir.loops import LoopGraph
 from aot.ir.templates.conv import Conv
 from aot.lowering.builder import GraphBuilder, Tensor, identity_view
 from aot.passes.expand_templates import expand_templates
 from aot.symbolic import as_expr
+from tests.lowering.lowered import lowered
 from tests.passes.parts import templates
 from tests.schedule.graphs import (
     BARE,
@@ -59,6 +63,47 @@ def test_convolution_expands_to_the_same(groups: int) -> None:
     expanded = expand_templates(graph, BARE)
     assert not templates(expanded)
     check_same(graph, expanded, tolerance=1e-4)
+
+
+@pytest.mark.parametrize("channels_last", [False, True])
+@pytest.mark.parametrize("size", [40, 100])  # less than, and more than, four times as large
+def test_what_is_resized_is_read_as_it_lies(channels_last: bool, size: int) -> None:
+    """Panels of neighbours where these are a row's; channels last, two taps of whole vectors."""
+    memory_format = torch.channels_last if channels_last else torch.contiguous_format
+    x = torch.ones(1, 32, 24, 30).contiguous(memory_format=memory_format)
+    graph = lowered(lambda x: F.interpolate(x, (size, size), mode="bilinear"), x)
+    assert bool(_bands(expand_templates(graph, DEVICE))) is not channels_last
+
+
+@pytest.mark.parametrize(
+    ("size", "antialias", "panels"), [(60, False, True), (20, False, False), (20, True, True)]
+)
+def test_taps_that_lie_apart_are_gathered(size: int, antialias: bool, panels: bool) -> None:
+    """What is made smaller reads few of a row's inputs, unless windows overlap."""
+    x = torch.randn(1, 2, 24, 40)
+
+    def body(x: torch.Tensor) -> torch.Tensor:
+        return F.interpolate(x, (24, size), mode="bilinear", antialias=antialias)
+
+    graph = lowered(body, x)
+    expanded = expand_templates(graph, DEVICE)
+    assert bool(_bands(expanded)) is panels
+    check_same(graph, expanded, tolerance=1e-5)
+
+
+def test_results_of_convolutions_are_resized_channels_last() -> None:
+    weight = torch.ones(32, 16, 3, 3)
+
+    def body(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+        return F.interpolate(F.conv2d(x, w).relu(), scale_factor=2.0, mode="bilinear")
+
+    graph = lowered(body, torch.ones(1, 16, 24, 30), weight)
+    assert not _bands(expand_templates(graph, DEVICE))
+
+
+def _bands(graph: LoopGraph) -> list[str]:
+    """Weights of panels of neighbours."""
+    return [name for name in graph.buffers if name.endswith("_band")]
 
 
 def test_attention_over_vectors_of_a_dynamic_length_expands() -> None:

@@ -6,16 +6,21 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
+import torch
+from torch.nn import functional as F
 
 from aot.ir.dtypes import FLOAT32, INT64
 from aot.ir.loops import LoopGraph
 from aot.ir.nests import Axis
 from aot.ir.scalar import Node, binary, const, where
 from aot.lowering.builder import GraphBuilder, Tensor
+from aot.passes.layout import choose_layouts
+from aot.passes.normalize_axes import normalize_axes
 from aot.schedule.groups import with_outer
 from aot.schedule.index_set_splitting import split_index_sets, split_points
 from aot.schedule.stages import StageDraft, form_stages
 from aot.symbolic import Expr, Modulo, Symbol
+from tests.lowering.lowered import lowered
 from tests.schedule.graphs import BATCH, DEVICE, S0, concatenate, pointwise, unary_op
 from tests.schedule.steps import check_parts, groups, laid, scheduler, text
 
@@ -117,6 +122,16 @@ def test_rows_in_blocks_need_much_inside() -> None:
     graph = laid(_joined(0), {"x": (3, 200), "y": (5, 200)})
     cut = split_index_sets(scheduler(graph), _stages(graph, 0), None)
     assert [[int(a.extent) for a in stage.inner] for stage in cut] == [[3, 200], [5, 200]]
+    check_parts(graph, [nest for stage in cut for nest in stage.nests])
+
+
+@pytest.mark.parametrize(("dtype", "count"), [(torch.float32, 3), (torch.float16, 5)])
+def test_rows_of_elements_that_masks_do_not_fit_are_cut_too(dtype: torch.dtype, count: int) -> None:
+    """A padded image: its rows of zeros, and of the others what is beside the data."""
+    graph = lowered(lambda x: F.pad(x, (1, 1, 1, 1)), torch.ones(64, 64, dtype=dtype))
+    graph = choose_layouts(normalize_axes(graph), DEVICE)
+    cut = split_index_sets(scheduler(graph), _stages(graph, 0), None)
+    assert len(cut) == count
     check_parts(graph, [nest for stage in cut for nest in stage.nests])
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from math import prod
 
-from aot.backends.cpp.gemm_heuristic import PANEL, matmul_blocking
+from aot.backends.cpp.gemm_heuristic import PANEL, UNIT_MACS, matmul_blocking
 from aot.backends.cpp.packing import even
 from aot.backends.cpp.pieces_heuristic import STRIP, Pieces, pieces_blocking
 
@@ -208,9 +208,13 @@ def conv_blocking(
     )
     whole = k <= _WHOLE_K and k * base.nc * accumulator_bytes <= _WHOLE_WEIGHT
     rows = max(1, PATCH_PIXELS // max(ow, 1)) if patch else 1
-    mb = mc = rows * max(ow, 1) if patch else base.mb
+    mb, mc, grain = base.mb, base.mb, base.grain
     if patch:
-        mc = min(mc, PATCH_PIXELS)
+        # A worker's units are joined to the rows of a patch again, so that one of few is enough.
+        row_macs = max(ow, 1) * min(base.nb, shape.oc) * k
+        mb = min(rows, -(-UNIT_MACS // row_macs)) * max(ow, 1)
+        mc = min(rows * max(ow, 1), PATCH_PIXELS)
+        grain = max(1, UNIT_MACS // (mb // max(ow, 1) * row_macs))
     elif not base.narrow_b and _ordered(shape, ow):
         # Among more pixels there are more that miss the same taps: whole strips of them.
         row = (base.nc + PANEL) * accumulator_bytes + prod(shape.kernel) * _POINTER_BYTES
@@ -227,7 +231,7 @@ def conv_blocking(
         kb=max(k, base.kb) if whole and not base.narrow_b else base.kb,
         rows=rows,
         patch=patch,
-        grain=base.grain,
+        grain=grain,
         accumulator_bytes=accumulator_bytes,
         narrow_b=base.narrow_b,
         pairs=pairs,

@@ -16,8 +16,8 @@ _STEP = 3 * PANEL
 _ROWS = 128
 _TILE_COLUMNS = 256
 _CHUNK_BYTES = 1024  # K per chunk, times the element size: three panels of it fit into L1
-# A unit should cost some 10 microseconds at least, or handing it out costs more than it saves.
-_UNIT_MACS = 600_000
+UNIT_MACS = 600_000
+"""A unit should cost some 10 microseconds at least, or handing it out costs more than it saves."""
 _UNIT_BYTES = 150_000
 _UNITS = 32
 # Vectors of columns that a direct kernel takes at most, and one (`kTurnedLd` in aot/tmpl/matmul.h).
@@ -124,7 +124,7 @@ def matmul_blocking(
     if k_fixed and (not a_contiguous or a_size < accumulator_bytes) and k <= 2 * kb:
         kb = max(kb, _round_up(k, 4))  # rows that are copied whole are read as they lie
     # Few rows: reading B is the cost; many: multiplying.
-    by_macs = -(-_UNIT_MACS // (min(mb, m) * nb * k))
+    by_macs = -(-UNIT_MACS // (min(mb, m) * nb * k))
     by_bytes = -(-_UNIT_BYTES // (nb * k * b_size))
     few = float16 and b_packed and m_max is None and k_fixed and m <= _FEW_ROWS
     pieces = None
@@ -156,7 +156,7 @@ def _unit_columns(m: int, mb: int, n: int, k: int, b_size: int) -> int:
     row_tiles = -(-m // mb)
     wanted = max(1, -(-_UNITS // row_tiles))
     nb = _round_up(-(-n // wanted), _STEP)
-    while nb < n and mb * nb * k < _UNIT_MACS and nb * k * b_size < _UNIT_BYTES:
+    while nb < n and mb * nb * k < UNIT_MACS and nb * k * b_size < _UNIT_BYTES:
         nb += _STEP
     return min(nb, _round_up(n, PANEL))
 

@@ -74,6 +74,8 @@ class TemplateCall(ABC):
     """Whether kernels that loop over points take epilogues of a part of each row of the result."""
     on_host: ClassVar[bool] = False
     """Whether the host computes it, between a device's launches: nothing is fused with it."""
+    by_layout: ClassVar[bool] = False
+    """Whether `expand` asks where operands lie, on devices that read neighbours as vectors."""
     follows: ClassVar[str] = ""
     """The role whose layout suits the result best; "": any layout is as good."""
 

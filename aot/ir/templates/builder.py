@@ -12,6 +12,7 @@ from aot.ir.nests import Axis, Buffer, DerivedWeight, LoopNest, Store, View
 from aot.ir.origin import Origin
 from aot.ir.scalar import Node, binary, cast, index_value, load
 from aot.ir.tensors import Dim
+from aot.ir.views import view_strides
 from aot.symbolic import (
     Expr,
     FloorDiv,
@@ -86,7 +87,8 @@ class NestBuilder:
 
     `nests`: the nest that writes a buffer, before any expansion. `lanes`: of vectors that read
     neighbours; None where the device reads what lies apart at the same cost. `units`: parallel work
-    units from which a launch keeps it busy.
+    units from which a launch keeps it busy. `strides`: where buffers are expected to lie, for calls
+    that ask (`TemplateCall.by_layout`).
     """
 
     buffers: dict[str, Buffer]
@@ -94,6 +96,7 @@ class NestBuilder:
     dims: tuple[Dim, ...] = ()
     lanes: int | None = None
     units: int | None = None
+    strides: Mapping[str, tuple[Expr, ...]] = field(default_factory=dict)
     derived: list[DerivedWeight] = field(default_factory=list)
 
     @cached_property
@@ -105,6 +108,13 @@ class NestBuilder:
     def ranges(self) -> Ranges:
         """What is known of the dims."""
         return Ranges({}, {dim(d.name): (d.minimum, d.maximum) for d in self.dims})
+
+    def strides_of(self, view: View) -> tuple[Expr, ...] | None:
+        """Those that the view's axes are expected to have; None where they are not strides."""
+        buffer = self.buffers[view.buffer]
+        strides = self.strides.get(view.buffer) or row_major_strides(buffer.shape)
+        found = view_strides(view, strides, self.ranges)
+        return None if found is None else found[0]
 
     def temp(self, name: str, dtype: DType, shape: tuple[Expr, ...]) -> str:
         """A new temporary's name."""

@@ -5,7 +5,10 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import pytest
+
 from aot.backends.cpp import conv_heuristic
+from aot.backends.cpp.conv_heuristic import PATCH_PIXELS, ConvShape, conv_blocking
 
 _HEADERS = Path(conv_heuristic.__file__).parent / "include" / "aot" / "tmpl"
 
@@ -25,3 +28,16 @@ def test_pixels_are_ordered_where_the_header_orders_them() -> None:
     assert _number(header, r"kLeastSaved = (\d+)") == saved
     assert _number(header, r"::kK >= (\d+)") == depth
     assert _number(header, r"kLongest = (\d+)") == row
+
+
+@pytest.mark.parametrize(("size", "channels", "units"), [(8, 264, 64), (56, 64, 30), (224, 3, 112)])
+def test_rows_that_pass_through_scratch_are_shared_out_among_threads(
+    size: int, channels: int, units: int
+) -> None:
+    """However many rows a patch of one thread has."""
+    shape = ConvShape(1, channels, 33, (1, 3, 3), padding=(0, 1, 1))
+    pixels = size * size * (8 if size == 8 else 1)
+    blocking = conv_blocking(shape, pixels, size, channels_contiguous=False)
+    assert blocking.rows * size > blocking.mb or size == 224
+    assert blocking.work(pixels) >= units
+    assert blocking.mc == min(blocking.rows * size, PATCH_PIXELS)

@@ -113,8 +113,13 @@ def test_tail_counts_out_of_range(library, name):
 @pytest.mark.parametrize("name", ELEMENTS)
 def test_masked(library, fenced, name):
     dtype = ELEMENTS[name]
-    for n in (1, 3, 8, 31, 77):
-        keep = np.random.default_rng(seeded(n)).integers(0, 2, n).astype(bool)
+    places = np.arange(77)
+    runs = (places >= 0, places < 0, places >= 1, places < 63, (places > 2) & (places < 34))
+    some = (
+        np.random.default_rng(seeded(n)).integers(0, 2, n).astype(bool) for n in (1, 3, 8, 31, 77)
+    )
+    for keep in (*runs, *some):
+        n = len(keep)
         x, old = fenced.array(values(dtype, n, n)), values(dtype, n, n + 1)
         y, filled = fenced.array(old), fenced.array(np.ones(n, dtype))
         call(library, f"masked_{name}", x, y, filled, fenced.array(keep.astype(np.uint8)), n)

@@ -85,6 +85,17 @@ AOT_INLINE void store_full(T* p, Vec<T, N> v) {
 template <class T>
 constexpr bool kMaskedMoves = AOT_ISA_LEVEL >= 4 || (AOT_ISA_LEVEL == 3 && sizeof(T) >= 4);
 
+// Calls run(first, count) for each run of lanes that are set, of which most masks have one.
+template <class Run>
+AOT_INLINE void each_run(uint64_t bits, const Run& run) {
+  while (bits != 0) {
+    const int first = __builtin_ctzll(bits);
+    const uint64_t behind = ~(bits >> first);
+    run(first, behind == 0 ? 64 : __builtin_ctzll(behind));
+    bits &= bits + (uint64_t{1} << first);
+  }
+}
+
 template <class T, int N>
 AOT_INLINE Vec<T, N> load_masked(const T* p, Mask<N> m) {
   using V = Vec<T, N>;
@@ -95,12 +106,15 @@ AOT_INLINE Vec<T, N> load_masked(const T* p, Mask<N> m) {
     return V::of((typename V::R)MaskedMove<sizeof(T), V::kBytes>::load(p, move_mask<T>(m)));
 #endif
   } else {
-    typename V::R r{};
-    AOT_UNROLL
-    for (int i = 0; i < N; ++i) {
-      if (m[i]) r[i] = p[i];
-    }
-    return V::of(r);
+    const uint64_t bits = mask_bits(m);
+    if (bits == ~uint64_t{0} >> (64 - N)) return load_full<T, N>(p);
+    T lanes[V::kRegLanes] = {};
+    each_run(bits, [&](int first, int count) {
+      copy_bytes<V::kBytes / 2>(reinterpret_cast<char*>(lanes + first),
+                                reinterpret_cast<const char*>(p + first),
+                                count * static_cast<int64_t>(sizeof(T)));
+    });
+    return V::of(r_load<typename V::R>(lanes));
   }
 }
 template <class T, int N>
@@ -114,10 +128,15 @@ AOT_INLINE void store_masked(T* p, Vec<T, N> v, Mask<N> m) {
     MaskedMove<sizeof(T), V::kBytes>::store(p, move_mask<T>(m), (RawOf<V>)v.r);
 #endif
   } else {
-    AOT_UNROLL
-    for (int i = 0; i < N; ++i) {
-      if (m[i]) p[i] = v.r[i];
-    }
+    const uint64_t bits = mask_bits(m);
+    if (bits == ~uint64_t{0} >> (64 - N)) return store_full(p, v);
+    T lanes[V::kRegLanes];
+    __builtin_memcpy(lanes, &v.r, sizeof(v.r));
+    each_run(bits, [&](int first, int count) {
+      copy_bytes<V::kBytes / 2>(reinterpret_cast<char*>(p + first),
+                                reinterpret_cast<const char*>(lanes + first),
+                                count * static_cast<int64_t>(sizeof(T)));
+    });
   }
 }
 
