@@ -36,6 +36,7 @@ def package(
     weights_file: str = "",
     exact_floats: bool = False,
     decide_as_example: bool = False,
+    typical: Mapping[str, int] | None = None,
     operators: Sequence[str] = (),
     operator_libraries: Sequence[str | Path] = (),
     files: Mapping[str, str | Path] | None = None,
@@ -58,6 +59,8 @@ def package(
         exact_floats: Nothing rounds float32 to TF32, whatever torch's settings let eager do.
         decide_as_example: Take each decision on values (`if mask.any():`) as the example does; a
             run that decides otherwise is refused. Without it, such a model is.
+        typical: Dynamic sizes that kernels are chosen for, by the name of a `Dim`; without, the
+            example's. A package is right at all sizes, and fastest near these.
         operators: Custom operators ("ns::name", "ns::*") that the loading program registers.
         operator_libraries: Shared objects with custom operators for the package to carry.
         files: Files for the package to carry, such as a tokenizer, by their names in it.
@@ -80,6 +83,7 @@ def package(
         weights_file=weights_file,
         exact_floats=exact_floats,
         decide_as_example=decide_as_example,
+        typical=tuple((typical or {}).items()),
         operators=tuple(operators),
         operator_libraries=tuple(Path(path) for path in operator_libraries),
         files=tuple((name, Path(path)) for name, path in (files or {}).items()),

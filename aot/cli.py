@@ -154,6 +154,13 @@ _build_arguments = _together(
         help="Take each decision on values (`if mask.any():`) as the example does; a run that "
         "decides otherwise is refused.",
     ),
+    click.option(
+        "--typical",
+        multiple=True,
+        metavar="DIM=N",
+        help="A dynamic size that kernels are chosen for, where the example's is not what will be "
+        "run; may be repeated.",
+    ),
     click.option("--no-cache", is_flag=True, help="Compile every kernel again."),
     click.option("--check", is_flag=True, help="Check every graph's invariants after every stage."),
 )
@@ -164,12 +171,14 @@ def _options(
     no_cache: bool,
     check: bool,
     files: Sequence[str] = (),
+    typical: Sequence[str] = (),
     **choices: object,
 ) -> BuildOptions:
     parsed = build_options.merge_targets([build_options.parse_target(t) for t in targets])
     carried = tuple(build_options.parse_file(text) for text in files)
+    sizes = tuple(size_given(text, "--typical") for text in typical)
     made = build_options.from_environment(
-        targets=parsed or None, verify=check or None, files=carried, **choices
+        targets=parsed or None, verify=check or None, files=carried, typical=sizes, **choices
     )
     return build_options.without_cache(made) if no_cache else made
 

@@ -25,6 +25,7 @@ from aot.frontend.capture import Captured, capture_file
 from aot.frontend.golden import examples, refused_by_eager
 from aot.frontend.ingest import ingest
 from aot.frontend.operators import is_given
+from aot.frontend.typical import with_typical
 from aot.ir.flow import Outline
 from aot.ir.kernel_facts import calls_kernels, draws_numbers
 from aot.ir.kernels import KernelGraph, MemoryPlan
@@ -157,7 +158,11 @@ def build(
 def _ingest(
     captured: Captured, operators: Sequence[str], options: BuildOptions
 ) -> tuple[TensorGraph, WeightStore]:
-    return ingest(replace(captured, tf32=()) if options.exact_floats else captured, operators)
+    exact = replace(captured, tf32=()) if options.exact_floats else captured
+    graph, weights = ingest(exact, operators)
+    if not options.typical:
+        return graph, weights
+    return replace(graph, dims=with_typical(graph.dims, dict(options.typical))), weights
 
 
 def _schedule(
@@ -200,6 +205,7 @@ def _build_facts(
         "weights_file": options.weights_file,
         "exact_floats": options.exact_floats,
         "decide_as_example": options.decide_as_example,
+        "typical": dict(options.typical),
         "golden": options.golden,
         "operators": list(options.operators),
         "operator_libraries": [path.name for path in options.operator_libraries],

@@ -107,6 +107,8 @@ class BuildOptions:
         exact_floats: Nothing rounds float32 to TF32, whatever torch's settings let eager do.
         decide_as_example: A decision of the model on values is that of the example, in every run:
             one that decides otherwise is refused.
+        typical: Dynamic sizes that kernels are chosen for, by the dim's name; of other dims, the
+            example's.
         operators: Names of custom operators ("ns::name", "ns::*") that whoever loads the package
             gives.
         operator_libraries: Shared objects with custom operators that the package carries.
@@ -130,6 +132,7 @@ class BuildOptions:
     weights_file: str = ""
     exact_floats: bool = False
     decide_as_example: bool = False
+    typical: tuple[tuple[str, int], ...] = ()
     operators: tuple[str, ...] = ()
     operator_libraries: tuple[Path, ...] = ()
     files: tuple[tuple[str, Path], ...] = ()

@@ -33,7 +33,8 @@ class Dim:
     `source`: (input position, axis, divisor, offset), value = (actual - offset) / divisor; None:
     the dim is measured, a `SizeRead` binds it while the program runs.
 
-    `maximum` None: unbounded. `hint`: the example's value, used by cost models only.
+    `maximum` None: unbounded. `hint`: the example's value, or what is said to be typical: used by
+    cost models only.
     """
 
     name: str

@@ -127,8 +127,8 @@ def random_inputs(
     return arrays
 
 
-def size_given(text: str) -> tuple[str, int]:
-    """A dim's name and value from "DIM=N".
+def size_given(text: str, option: str = "--size") -> tuple[str, int]:
+    """A dim's name and value from "DIM=N", which was given as that option.
 
     Raises:
         UsageError: It is nothing like that.
@@ -136,7 +136,7 @@ def size_given(text: str) -> tuple[str, int]:
     name, _, value = text.partition("=")
     if not value.isdigit():
         raise UsageError(
-            f"--size wants DIM=N, not {text!r}",
+            f"{option} wants DIM=N, not {text!r}",
             advice="N is a whole number; `aot-package inspect` lists the dims.",
         )
     return name, int(value)
