@@ -209,7 +209,7 @@ class _Choice:
         if len(used.nests) > 1 and self.in_turn.issuperset(used.nests):
             return False, "a template call reads its elements in turn, so it is stored once"
         sources = {n.attr.buffer for n in nodes if isinstance(n.attr, Access)}
-        if self._covers_template(nest, nodes) and not _same_space(graph, used, nest):
+        if self._covers_template(nest, nodes, repeats) and not _same_space(graph, used, nest):
             return False, "it can be an epilogue of the template call that it reads"
         if is_dear((value,)) and used.at_worst > MAX_PIECES * points:
             return (
@@ -231,14 +231,17 @@ class _Choice:
             return False, f"its users would read {big} buffers in place of one"
         return True, f"repeating {weight} cheap operations beats storing it"
 
-    def _covers_template(self, nest: LoopNest, nodes: Sequence[Node]) -> bool:
-        """Whether a nest has the points of a template call's result, each read as it is.
+    def _covers_template(self, nest: LoopNest, nodes: Sequence[Node], repeats: float) -> bool:
+        """Whether a nest has the points of a template call's result.
 
-        What a mask moves (a padding, a shift) is no epilogue.
+        What a mask moves (a shift by a padding) is no epilogue where only a part of it is read.
         """
-        accesses = [n.attr for n in nodes if isinstance(n.attr, Access) and not n.attr.masked]
+        accesses = [n.attr for n in nodes if isinstance(n.attr, Access)]
         points = self.hints.volume(nest.axes)
-        return any(self.from_template.get(a.buffer) == points for a in accesses)
+        return any(
+            self.from_template.get(a.buffer) == points and not (a.masked and repeats < 1)
+            for a in accesses
+        )
 
 
 def _in_turn(graph: LoopGraph, uses: Mapping[str, Uses]) -> frozenset[str]:

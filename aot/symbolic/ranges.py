@@ -286,15 +286,17 @@ class Ranges:
         """(q, r): a = q*b + r and 0 <= r < b, q of the multiples nearest to the coefficients of a.
 
         (1023*i + j + 512) // 1024 is i where i and j are below 512: skewed rows, as shifts of
-        relative positions read them.
+        relative positions read them. What is no quarter of b from a multiple stays: (i + 1) // 2
+        of an i below 2 is i, but tells more as it is.
         """
         if not b.is_Integer:
             return None
         quotient: list[Expr] = []
         for term in terms(a):
             coefficient, rest = term.as_coeff_Mul()
-            if rest != 1:
-                quotient.append((2 * coefficient + b) // (2 * b) * rest)
+            nearest = (2 * coefficient + b) // (2 * b)
+            if rest != 1 and 4 * abs(coefficient - nearest * b) <= b:
+                quotient.append(nearest * rest)
         whole = sympy.Add(*quotient)
         if whole == 0:
             return None

@@ -92,11 +92,18 @@ def columns_with_room(kernel: TemplateKernel, column: Axis, context: KernelConte
         return column.extent
     if not all(isinstance(read, Access) and not read.binds for read in reads):
         return column.extent
-    places = [(view.buffer, view.index)] if view.buffer in kernel.writes else []
-    places += [(s.buffer, s.index) for s in stores]
-    places += [(read.buffer, read.index) for read in reads if isinstance(read, Access)]
+    written = [(view.buffer, view.index)] if view.buffer in kernel.writes else []
+    written += [(s.buffer, s.index) for s in stores]
+    # A single column may be in no index: others would be stored in its place.
+    if not all(_is_along(index, column) for b, index in written if b not in kernel.local):
+        return column.extent
+    places = written + [(read.buffer, read.index) for read in reads if isinstance(read, Access)]
     touched = [(context.buffers[b], index) for b, index in places if b not in kernel.local]
     return whole if all(_has_room(b, i, column, int(whole)) for b, i in touched) else column.extent
+
+
+def _is_along(index: Sequence[Expr], column: Axis) -> bool:
+    return any(column.symbol in e.free_symbols for e in index)
 
 
 def _has_room(source: Buffer, index: Sequence[Expr], column: Axis, whole: int) -> bool:

@@ -156,9 +156,10 @@ def emit_matmul(
         )
         return hooks.emit(kernel, "matmul_by_copies", arguments, grid, options, early=False)
     depths = TileDim("k", (left.depth,), tile.depth, 1), TileDim("k", (right.depth,), tile.depth, 0)
-    _load(hooks, "load_left", left, tuple(batch), (rows, depths[0]))
-    inside = replace(columns, axes=(column,))
-    _load(hooks, "load_right", right, tuple(batch), (depths[1], inside))
+    # What may be stored beyond the operands is not in them.
+    own = replace(rows, axes=(row,)), replace(columns, axes=(column,))
+    _load(hooks, "load_left", left, tuple(batch), (own[0], depths[0]))
+    _load(hooks, "load_right", right, tuple(batch), (depths[1], own[1]))
     arguments |= sums | places(context, product(blocks) if batch else None)
     arguments |= write_wanted(hooks, kernel)
     return hooks.emit(kernel, "matmul", arguments, line_grid(count), options, early=False)

@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from aot.errors import InternalError
+from aot.ir.hints import Hints
 from aot.ir.loops import LoopGraph
 from aot.ir.nests import LoopNest
 from aot.ir.origin import NO_ORIGIN
@@ -162,8 +163,8 @@ def test_every_step_multiplies_by_all_weights() -> None:
 def test_gates_are_read_by_vectors() -> None:
     call, support = call_of(bias=view(3)), Support(Recurrence)
     far = {"x": strides(24, 1, 2), "bias": strides(2), "hidden": strides(1, 2), "state": None}
-    assert "not contiguous" in call.misfit("x", support, far)
-    assert "not contiguous" in call.misfit("bias", support, far)
-    assert not call.misfit("hidden", support, far)
-    assert not call.misfit("state", support, far)
+    assert "not contiguous" in call.misfit("x", support, far, Hints({}))
+    assert "not contiguous" in call.misfit("bias", support, far, Hints({}))
+    assert not call.misfit("hidden", support, far, Hints({}))
+    assert not call.misfit("state", support, far, Hints({}))
     assert [role for role, _ in call.operands if call.packs(role, support)] == ["weight"]
