@@ -54,7 +54,9 @@ def build_case(name: str, settings: Settings) -> str:
 
 
 def _path(name: str, settings: Settings) -> Path:
-    return settings.folder / f"{name}.{settings.device}.pkg"
+    # A kept package of static extents is none of dynamic ones.
+    dims = f".dynamic{settings.smaller}" if settings.smaller else ""
+    return settings.folder / f"{name}.{settings.device}{dims}.pkg"
 
 
 def _build(name: str, settings: Settings) -> str:
