@@ -84,11 +84,11 @@ def package_case(
     smaller: int,
 ) -> None:
     """A case's package: of static extents, or of dynamic ones seen so many times smaller."""
-    dims = None
+    shapes: Any = None
     if smaller:
         inputs, dims = case.example(inputs, smaller)
-        dims = (dims,) if isinstance(module, Calls) else dims  # which takes them as *args
-    aot.package(module, inputs, path=path, targets=[target], dynamic_shapes=dims, golden=False)
+        shapes = (dims,) if isinstance(module, Calls) else dims  # which takes them as *args
+    aot.package(module, inputs, path=path, targets=[target], dynamic_shapes=shapes, golden=False)
 
 
 def times_of(name: str, settings: Settings) -> Iterator[Event]:
