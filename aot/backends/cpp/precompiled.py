@@ -16,6 +16,7 @@ import signal
 import subprocess
 import tempfile
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
@@ -30,6 +31,12 @@ from aot.errors import ToolchainError
 
 EVERY = "aot/kernel/every.h"
 """The header that includes all others."""
+
+_MAKING = "making-"
+"""How folders begin whose file is being made."""
+
+_TRIES = 100
+"""Times, 10 ms apart, that a folder is removed."""
 
 KEPT = 6
 """Files, of about 35 MB, that a cache holds: three levels before a change of headers and after."""
@@ -140,33 +147,90 @@ def _make(toolchain: Toolchain, arch: str, made: Path) -> None:
     folders = include_directories()
     source = next(d / EVERY for d in folders if (d / EVERY).is_file())
     includes = [f"-I{d}" for d in folders]
-    with tempfile.TemporaryDirectory(prefix="making-", dir=made.parent) as name:
-        target = Path(name) / made.name
+    for left in made.parent.glob(f"{_MAKING}*"):  # by a process that was killed: we are alone here
+        shutil.rmtree(left, ignore_errors=True)
+    with _UNTIL_EXIT.folder(made.parent) as folder:
+        target = folder / made.name
         flags = [*toolchain.compile_flags(arch), *includes, "-x", "c++-header"]
         command = [*toolchain.command, *flags, str(source), "-o", str(target)]
-        with _until_exit(command, Path(name)) as compiler:
-            compiler.communicate()
-        if compiler.returncode == 0:
+        if _UNTIL_EXIT.run(command, folder) == 0:
             target.replace(made)
 
 
-@contextmanager
-def _until_exit(command: Sequence[str], folder: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """A compiler that writes into the folder, ended and forgotten when this process ends."""
-    unread = subprocess.DEVNULL
-    with subprocess.Popen(command, stdout=unread, stderr=unread, start_new_session=True) as started:
+class _UntilExit:
+    """Folders, and compilers that write there, which all go when this process ends.
 
-        def end() -> None:
-            with suppress(ProcessLookupError):
-                os.killpg(started.pid, signal.SIGKILL)  # the compiler's driver has children
-            started.wait()
-            shutil.rmtree(folder, ignore_errors=True)
+    The threads of `start` do not keep the process. So what they begin is known here from the
+    moment on that it exists, and once the process is ending they begin nothing.
+    """
 
-        atexit.register(end)
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._ended = False
+        self._folders: dict[Path, subprocess.Popen[bytes] | None] = {}
+        atexit.register(self._end)
+
+    @contextmanager
+    def folder(self, parent: Path) -> Iterator[Path]:
+        """A new folder, until the block ends.
+
+        Raises:
+            OSError: It cannot be made.
+        """
+        with self._lock:
+            self._go_on()
+            made = Path(tempfile.mkdtemp(prefix=_MAKING, dir=parent))
+            self._folders[made] = None
         try:
-            yield started
+            yield made
         finally:
-            atexit.unregister(end)
+            shutil.rmtree(made, ignore_errors=True)
+            with self._lock:
+                self._folders.pop(made, None)
+
+    def run(self, command: Sequence[str], folder: Path) -> int:
+        """The exit status of a compiler that writes into a folder from here.
+
+        Raises:
+            OSError: It cannot be started.
+        """
+        unread = subprocess.DEVNULL
+        with self._lock:
+            self._go_on()
+            compiler = subprocess.Popen(
+                command, stdout=unread, stderr=unread, start_new_session=True
+            )
+            self._folders[folder] = compiler
+        return compiler.wait()
+
+    def _go_on(self) -> None:
+        if self._ended:
+            raise InterruptedError("the process is ending")
+
+    def _end(self) -> None:
+        with self._lock:
+            self._ended = True
+            for folder, compiler in self._folders.items():
+                if compiler is not None:
+                    with suppress(ProcessLookupError):
+                        os.killpg(compiler.pid, signal.SIGKILL)  # the driver has children
+                    compiler.wait()
+                _remove(folder)
+
+
+def _remove(folder: Path) -> None:
+    """Removes a folder that compilers wrote into.
+
+    The children of one that was killed may be in the system a moment longer, making a file.
+    """
+    for _ in range(_TRIES):
+        shutil.rmtree(folder, ignore_errors=True)
+        if not folder.exists():
+            return
+        time.sleep(0.01)
+
+
+_UNTIL_EXIT = _UntilExit()
 
 
 def _drop_oldest(folder: Path) -> None:
