@@ -10,7 +10,7 @@ import numpy as np
 from aot_runtime.format.declarations import Declaration
 
 from aot.ir.images import KernelImage
-from aot.ir.kernels import Kernel, KernelGraph, Launch, MemoryPlan
+from aot.ir.kernels import Kernel, KernelGraph, Launch, MemoryPlan, launched
 from aot.ir.machine import Machine
 from aot.ir.weights import Derivation, Recipe
 from aot.options import BuildOptions, Target
@@ -84,7 +84,10 @@ class EmittedRoutine:
 
 @dataclass(frozen=True)
 class EmittedGraph:
-    """Sources of a kernel graph, in the order of every binary's table, and a launch per kernel.
+    """Sources of a kernel graph, in the order of every binary's table, and their launches.
+
+    A kernel has a launch, or several of which the sizes of a run choose one (`Launch.when`); they
+    are in the order of kernels.
 
     `graph`: what was emitted; launches refer to its buffers.
     `routines`, `derivations`: the weight program, where one is wanted; its functions come last.
@@ -99,10 +102,10 @@ class EmittedGraph:
     host: tuple[HostKernel, ...] = ()
 
     def kernels(self) -> Iterator[tuple[Kernel, Launch]]:
-        """Every kernel with its launch, the weight program's last."""
-        yield from zip(self.graph.kernels, self.launches, strict=True)
+        """Every launch with its kernel, the weight program's last."""
+        yield from launched(self.graph.kernels, self.launches)
         for routine in self.routines:
-            yield from zip(routine.graph.kernels, routine.launches, strict=True)
+            yield from launched(routine.graph.kernels, routine.launches)
 
 
 @dataclass(frozen=True)

@@ -94,11 +94,18 @@ def _amounts(
     def counted(expr: Expr) -> Declared:
         return _plain(variables.take(as_expr(expr)))
 
+    def counted_when(expr: Expr) -> Declared:
+        """What there is to do, or nothing: a variable says which, whatever decides it."""
+        if launch.when == 1:
+            return counted(expr)
+        amount = variables.take(as_expr(expr))
+        return _plain(amount * variables.add(Variable(0, 1), launch.when))
+
     match launch.over:
         case Grid(x, y, z):
-            return 0, 0, (counted(x), counted(y), counted(z))
+            return 0, 0, (counted_when(x), counted(y), counted(z))
         case WorkUnits(units, _, scratch):
-            return counted(units), counted(scratch), None
+            return counted_when(units), counted(scratch), None
 
 
 def access_of(kernel: Kernel, name: str) -> str:

@@ -11,6 +11,9 @@ from aot.ir.scalar import Node, postorder
 from aot.ir.tensors import Dim
 from aot.symbolic import Expr, Symbol, dim, evaluate
 
+LARGER = 16
+"""Times a size that is another kind of problem: other tiles, other ways through memory."""
+
 _FREE = frozenset("const load reduce".split())
 
 
@@ -50,6 +53,23 @@ class Hints:
 def hints_of(dims: Iterable[Dim]) -> Hints:
     """The hints of a graph's dims."""
     return Hints({dim(d.name): d.hint for d in dims})
+
+
+def at_scale(d: Dim, times: int, part: int = 1) -> int:
+    """A size so many times the hint, divided by `part`; as near to it as the dim allows."""
+    size = d.hint * times // part
+    if d.maximum is not None:
+        size = min(size, d.maximum)
+    size = max(size, d.minimum, 1)
+    return max(d.multiple_of, size // d.multiple_of * d.multiple_of)
+
+
+def larger_hints(dims: Iterable[Dim]) -> Hints:
+    """Sizes that a run may well have where examples are small.
+
+    For choices that cost small sizes little and save large ones much.
+    """
+    return Hints({dim(d.name): at_scale(d, LARGER) for d in dims})
 
 
 def op_weight(node: Node) -> int:

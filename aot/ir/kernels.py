@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from aot.ir.decisions import Decision
@@ -11,9 +11,10 @@ from aot.ir.loops import bases
 from aot.ir.nests import Axis, Buffer, DerivedWeight, LoopNest
 from aot.ir.templates.base import LoopOp, TemplateCall
 from aot.ir.tensors import Dim, Mutation, Signature, SizeRelation
-from aot.symbolic import Expr
+from aot.symbolic import Expr, integer
 
 __all__ = [
+    "ALWAYS",
     "Decision",
     "FusedKernel",
     "Grid",
@@ -34,6 +35,7 @@ __all__ = [
     "fused_parts",
     "kernel_bases",
     "kernel_ops",
+    "launched",
     "side_by_side",
 ]
 
@@ -270,13 +272,18 @@ class Grid:
     z: Expr
 
 
+ALWAYS = integer(1)
+"""Of a launch that runs at all sizes (`Launch.when`)."""
+
+
 @dataclass(frozen=True)
 class Launch:
     """How the runtime calls a kernel: a step of the plan, still with names and expressions.
 
     `function`: name of the compiled function (kernels of equal text share one). `buffers` and
     `sizes` in argument order. `over`: how much there is to do. `values`: what the variables of the
-    function's declaration stand for (`declarations.Declaration`).
+    function's declaration stand for (`declarations.Declaration`). `when`: 1 where it is done; 0 for
+    sizes at which another launch does it, of the same kernel.
     """
 
     kernel: str
@@ -285,6 +292,18 @@ class Launch:
     sizes: tuple[Expr, ...]
     over: WorkUnits | Grid
     values: tuple[Expr, ...] = ()
+    when: Expr = ALWAYS
+
+
+def launched(
+    kernels: Iterable[Kernel], launches: Iterable[Launch]
+) -> Iterator[tuple[Kernel, Launch]]:
+    """The launches of these kernels, in their order; of those of one kernel one runs."""
+    found: dict[str, list[Launch]] = {}
+    for launch in launches:
+        found.setdefault(launch.kernel, []).append(launch)
+    for kernel in kernels:
+        yield from ((kernel, launch) for launch in found[kernel.name])
 
 
 def side_by_side(parts: Sequence[FusedKernel]) -> JoinedKernel:

@@ -36,6 +36,7 @@ from aot.ir.nests import Buffer as GraphBuffer
 from aot.ir.weights import Derivation
 from aot.link.operator_library import OperatorCode
 from aot.link.steps import (
+    ControlItem,
     FlatStep,
     assemble_steps,
     control_buffers,
@@ -64,7 +65,7 @@ class ProgramParts:
         arch: Its architecture; "" for libraries, which say theirs.
         graph: The scheduled kernels.
         memory: Where its temporaries lie.
-        launches: One per kernel, in execution order.
+        launches: Of every kernel, in execution order.
         functions: The compiled functions' names in the order of each library's table.
         declarations: What each function declares, in their order.
         weights: The package entry of each weight, by FQN.
@@ -243,7 +244,7 @@ def _with_body(
 ) -> plan.Program:
     """The program with the buffers, arena, steps and outputs of these parts."""
     graph = parts.graph
-    steps = assemble_steps(graph)
+    steps = assemble_steps(graph, parts.launches)
     names = _Names(parts, states, steps)
     return replace(
         program,
@@ -261,16 +262,16 @@ def _with_body(
 def _step(
     parts: ProgramParts, step: FlatStep, names: _Names, origins: Mapping[Origin, int]
 ) -> plan.AnyStep:
-    if not isinstance(step, int):
+    if isinstance(step, ControlItem):
         on_host = isinstance(step.item, CustomCall) and step.item.template is not None
         return control_step(step, names.whole if on_host else names.operand, origins)
-    launch = parts.launches[step]
+    launch = step.launch
     return plan.Step(
         kernel=parts.functions.index(launch.function),
         buffers=tuple(names.position(b) for b in launch.buffers),
         sizes=tuple(encode(e) for e in launch.sizes),
         launch=_launch(launch),
-        origin=origins[kernel_origin(parts.graph.kernels[step])],
+        origin=origins[kernel_origin(step.kernel)],
         values=tuple(encode(as_expr(e)) for e in launch.values),
     )
 
@@ -301,10 +302,10 @@ def _code(entry: str, image: KernelImage) -> plan.KernelCode:
 def _launch(launch: Launch) -> plan.WorkLaunch | plan.GridLaunch:
     match launch.over:
         case Grid(x, y, z):
-            return plan.GridLaunch(*(encode(as_expr(e)) for e in (x, y, z)))
+            return plan.GridLaunch(*(encode(as_expr(e)) for e in (x * launch.when, y, z)))
         case WorkUnits(units, grain, scratch):
             return plan.WorkLaunch(
-                work=encode(as_expr(units)),
+                work=encode(as_expr(units * launch.when)),
                 grain=encode(as_expr(grain)),
                 scratch=encode(as_expr(scratch)),
             )

@@ -24,9 +24,17 @@ from aot.ir.flow import (
     items_of,
     touched_by,
 )
-from aot.ir.kernels import KernelGraph
+from aot.ir.kernels import Kernel, KernelGraph, Launch, launched
 from aot.link.calls import call_step
 from aot.symbolic import encode
+
+
+@dataclass(frozen=True)
+class Launched:
+    """A launch, and the kernel that it is of."""
+
+    kernel: Kernel
+    launch: Launch
 
 
 @dataclass(frozen=True)
@@ -37,22 +45,22 @@ class ControlItem:
     parts: tuple[int, ...]
 
 
-FlatStep: TypeAlias = int | ControlItem
-"""The position of a kernel, or a control item."""
+FlatStep: TypeAlias = Launched | ControlItem
 
 
-def assemble_steps(graph: KernelGraph) -> tuple[FlatStep, ...]:
+def assemble_steps(graph: KernelGraph, launches: Sequence[Launch]) -> tuple[FlatStep, ...]:
     """Every step, in the plan's order."""
     whole: Flow[Span] = (Straight(Span(0, len(graph.kernels))),)
-    return tuple(_flat(graph.flow or whole))
+    return tuple(_flat(graph, launches, graph.flow or whole))
 
 
-def _flat(flow: Flow[Span]) -> Iterator[FlatStep]:
+def _flat(graph: KernelGraph, launches: Sequence[Launch], flow: Flow[Span]) -> Iterator[FlatStep]:
     for item in flow:
         if isinstance(item, Straight):
-            yield from range(item.graph.first, item.graph.first + item.graph.count)
+            kernels = graph.kernels[item.graph.first :][: item.graph.count]
+            yield from (Launched(*pair) for pair in launched(kernels, launches))
             continue
-        parts = [list(_flat(inner)) for inner in flows_in(item)]
+        parts = [list(_flat(graph, launches, inner)) for inner in flows_in(item)]
         yield ControlItem(item, tuple(len(part) for part in parts))
         for part in parts:
             yield from part

@@ -177,6 +177,8 @@ class Ranges:
 
     def less(self, a: Expr, b: Expr) -> bool:
         """True when a < b provably."""
+        if isinstance(a, Minimum):
+            return any(self.less(part, b) for part in a.args)
         inner = self.bounds(a)
         return inner is not None and self.nonnegative(expand(b - inner[1] - 1))
 

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from aot_runtime.format.declarations import Declaration
 
 from aot.backends.base import EmittedGraph, KernelBinary, KernelSource
+from aot.backends.by_size import Choice, by_size
 from aot.backends.triton.body import ATOMICS
 from aot.backends.triton.compile import ALIGNMENT, compile_kernels
 from aot.backends.triton.gpu import GPUS, Gpu
 from aot.backends.triton.kernel import NAME, EmittedKernel, emit_kernel
-from aot.backends.triton.prepare import prepare_kernels
+from aot.backends.triton.prepare import has_room, prepare_kernels
 from aot.backends.triton.side_by_side import joined
 from aot.backends.triton.templates import supports, template_of
 from aot.backends.triton.toolchain import SHARED_LIMIT, find_triton
 from aot.backends.triton.tuning import Chooser, default_database
 from aot.backends.triton.user_kernel import emit_user_kernel
+from aot.ir.decisions import Decision
 from aot.ir.declarations import declare
 from aot.ir.hints import Hints, hints_of
 from aot.ir.kernels import (
@@ -107,21 +109,31 @@ class TritonBackend:
 
     def emit(self, graph: KernelGraph, target: Target) -> EmittedGraph:
         """Sources and launches; kernels of equal text that declare the same share a function."""
-        hints = hints_of(graph.dims)
-        gpu = self._gpu(target)
+        gpu, hints = self._gpu(target), hints_of(graph.dims)
         names: dict[object, str] = {}
         functions: list[KernelSource] = []
         launches: list[Launch] = []
+        decisions: list[Decision] = []
+        known: dict[object, tuple[Choice[EmittedKernel], ...]] = {}
         for kernel in graph.kernels:
-            emitted = _emit(kernel, graph, hints, gpu)
-            launch = Launch(kernel.name, "", emitted.buffers, emitted.sizes, Grid(*emitted.grid))
-            declaration, values = declare(graph, kernel, launch)
-            key = (emitted.function, emitted.signature, emitted.options, declaration)
-            if key not in names:
-                names[key] = kernel.name
-                functions.append(_source(kernel.name, emitted, declaration))
-            launches.append(replace(launch, function=names[key], values=values))
-        return EmittedGraph(graph, tuple(functions), tuple(launches))
+            own = _emit(kernel, graph, hints, gpu)
+            alike = _alike(own, graph)
+            if alike not in known:
+                known[alike] = _choices(kernel, graph, own, gpu)
+            choices = _of_kernel(kernel, own, known[alike])
+            for choice in choices:
+                launch = _launch(kernel, choice)
+                declaration, values = declare(graph, kernel, launch)
+                made = choice.emitted
+                key = (made.function, made.signature, made.options, declaration)
+                if key not in names:
+                    names[key] = choice.name
+                    functions.append(_source(choice.name, made, declaration))
+                launches.append(replace(launch, function=names[key], values=values))
+            if len(choices) > 1:
+                decisions.append(_decision(kernel, choices))
+        emitted = replace(graph, decisions=(*graph.decisions, *decisions))
+        return EmittedGraph(emitted, tuple(functions), tuple(launches))
 
     def compile(
         self, source: EmittedGraph, target: Target, options: BuildOptions
@@ -135,6 +147,52 @@ class TritonBackend:
         places = {launch.function: _place(kernel) for kernel, launch in source.kernels()}
         images = compile_kernels(source.functions, arch, options.jobs, options.cache_dir, places)
         return (KernelBinary(target.device, arch, b"", images),)
+
+
+def _choices(
+    kernel: Kernel, graph: KernelGraph, own: EmittedKernel, gpu: Gpu
+) -> tuple[Choice[EmittedKernel], ...]:
+    """The kernel's functions, for all sizes that it may run at."""
+
+    def emitted(at: KernelGraph) -> EmittedKernel | None:
+        made = _emit(kernel, at, hints_of(at.dims), gpu) if has_room(kernel, at, gpu) else None
+        return made if made is None or set(made.buffers) <= set(own.buffers) else None
+
+    return by_size(kernel, graph, own, emitted, lambda e: (e.function, e.signature, e.options))
+
+
+def _alike(own: EmittedKernel, graph: KernelGraph) -> object:
+    """What kernels have in common whose functions for all sizes are the same."""
+    buffers = [graph.buffers[name] for name in own.buffers]
+    types = tuple((b.dtype, b.shape, b.strides) for b in buffers)
+    places = tuple(own.buffers.index(name) for name in own.buffers)
+    return own.function, own.signature, own.options, own.sizes, own.grid, types, places
+
+
+def _of_kernel(
+    kernel: Kernel, own: EmittedKernel, choices: Sequence[Choice[EmittedKernel]]
+) -> tuple[Choice[EmittedKernel], ...]:
+    """The functions of a kernel that is like another: of its own buffers, under its own name."""
+    first = choices[0]
+    names = dict(zip(first.emitted.buffers, own.buffers, strict=True))
+    return tuple(
+        Choice(
+            replace(choice.emitted, buffers=tuple(names[b] for b in choice.emitted.buffers)),
+            choice.when,
+            kernel.name + choice.name.removeprefix(first.name),
+        )
+        for choice in choices
+    )
+
+
+def _launch(kernel: Kernel, choice: Choice[EmittedKernel]) -> Launch:
+    made = choice.emitted
+    return Launch(kernel.name, "", made.buffers, made.sizes, Grid(*made.grid), when=choice.when)
+
+
+def _decision(kernel: Kernel, choices: Sequence[Choice[EmittedKernel]]) -> Decision:
+    reason = "what is fastest depends on sizes that are known when it runs"
+    return Decision("sizes", (kernel.name,), f"{len(choices)} functions", reason)
 
 
 def _emit(kernel: Kernel, graph: KernelGraph, hints: Hints, gpu: Gpu) -> EmittedKernel:

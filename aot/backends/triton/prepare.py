@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
+from aot.backends.by_size import spots
 from aot.backends.triton.early_rounding import round_early
 from aot.backends.triton.gpu import Gpu
 from aot.backends.triton.templates import template_of
@@ -24,6 +25,7 @@ from aot.ir.kernels import (
     side_by_side,
 )
 from aot.ir.nests import Buffer
+from aot.symbolic import product
 
 MOST_PARTS = 8
 """Kernels of one launch."""
@@ -39,7 +41,7 @@ def prepare_kernels(graph: KernelGraph, gpu: Gpu) -> KernelGraph:
     """The graph with early roundings, workspaces and joined launches."""
     hints = hints_of(graph.dims)
     rounded = _with_precisions(round_early(graph))
-    return _with_launches(_with_workspaces(rounded, hints, gpu), hints, gpu)
+    return _with_launches(_with_workspaces(rounded, gpu), hints, gpu)
 
 
 def _with_precisions(graph: KernelGraph) -> KernelGraph:
@@ -52,7 +54,7 @@ def _with_precisions(graph: KernelGraph) -> KernelGraph:
     return replace(graph, decisions=(*graph.decisions, *rounding)) if rounding else graph
 
 
-def _with_workspaces(graph: KernelGraph, hints: Hints, gpu: Gpu) -> KernelGraph:
+def _with_workspaces(graph: KernelGraph, gpu: Gpu) -> KernelGraph:
     """The graph with the memory that kernels of some templates want for themselves."""
     own: dict[str, Buffer] = {}
     decisions: list[Decision] = []
@@ -60,8 +62,7 @@ def _with_workspaces(graph: KernelGraph, hints: Hints, gpu: Gpu) -> KernelGraph:
     def with_workspace(kernel: Kernel) -> Kernel:
         if not isinstance(kernel, TemplateKernel):
             return kernel
-        wants = template_of(kernel).workspace
-        space = None if wants is None else wants(kernel, graph, hints, gpu)
+        space = _workspace(kernel, graph, gpu)
         if space is None:
             return kernel
         own[space.name] = space
@@ -76,6 +77,42 @@ def _with_workspaces(graph: KernelGraph, hints: Hints, gpu: Gpu) -> KernelGraph:
         kernels=kernels,
         decisions=(*graph.decisions, *decisions),
     )
+
+
+def _workspace(kernel: TemplateKernel, graph: KernelGraph, gpu: Gpu) -> Buffer | None:
+    """The memory that a kernel wants for itself at all sizes that it is made for (`by_size`)."""
+    found = [_wanted(kernel, at, gpu) for at in spots(kernel, graph)]
+    if found[0] is not None and not _is_static(found[0]):
+        return found[0]
+    fixed = [space for space in found if space is not None and _is_static(space)]
+    return max(fixed, key=lambda space: int(product(space.shape)), default=None)
+
+
+def _wanted(kernel: TemplateKernel, graph: KernelGraph, gpu: Gpu) -> Buffer | None:
+    """The memory that a kernel wants for itself at the hints of the graph's dims."""
+    wants = template_of(kernel).workspace
+    return None if wants is None else wants(kernel, graph, hints_of(graph.dims), gpu)
+
+
+def _is_static(buffer: Buffer) -> bool:
+    return bool(product(buffer.shape).is_Integer)
+
+
+def has_room(kernel: Kernel, graph: KernelGraph, gpu: Gpu) -> bool:
+    """Whether its workspaces do for a prepared kernel at the hints of the graph's dims."""
+    return all(
+        _does(_wanted(part, graph, gpu), graph.buffers.get(part.workspace))
+        for part in fused_parts(kernel)
+        if isinstance(part, TemplateKernel)
+    )
+
+
+def _does(wanted: Buffer | None, given: Buffer | None) -> bool:
+    if wanted is None or given is None:
+        return wanted is None
+    if _is_static(wanted) and _is_static(given):
+        return int(product(wanted.shape)) <= int(product(given.shape))
+    return wanted.shape == given.shape
 
 
 def _with_launches(graph: KernelGraph, hints: Hints, gpu: Gpu) -> KernelGraph:

@@ -354,7 +354,7 @@ class Conv(TemplateCall):
         dtype = builder.dtype(self.x.buffer)
         roles = self._to_round(builder, support, uses)
         copied = "x" in roles
-        whole = self._whole(support.of_type(dtype), uses, hints, dtype.itemsize, copied=copied)
+        whole = self._whole(support.of_type(dtype), uses, builder, dtype.itemsize, copied=copied)
         parts = self._parts(builder, support, hints, whole, "x" in roles)
         if whole is None and not roles and parts < 2:
             return None
@@ -436,12 +436,14 @@ class Conv(TemplateCall):
         return [call, nest]
 
     def _whole(
-        self, support: ConvSupport, uses: int, hints: Hints, itemsize: int, *, copied: bool
+        self, support: ConvSupport, uses: int, builder: NestBuilder, itemsize: int, *, copied: bool
     ) -> Expr | None:
         """Channels that fill loads, where zeros behind an odd number of them are worth it.
 
-        What are no whole words waits to be copied element by element, which costs more zeros; and
-        so does what is `copied` in any case.
+        Where sizes are dynamic, at larger ones than the example's: zeros cost a launch, channels
+        that are loaded one by one several times what the convolution takes. What are no whole words
+        waits to be copied element by element, which costs more zeros; and so does what is `copied`
+        in any case.
         """
         wish, channels = support.rows, self.w.axes[1].extent
         if wish is None or not is_int(channels) or support.fills_loads(channels):
@@ -449,11 +451,13 @@ class Conv(TemplateCall):
         each = support.widest or support.vector
         whole = -(-int(channels) // each) * each
         if self.groups > 1 and self.is_narrow(support.narrow):
-            depth, outputs = hints.volume(self.w.axes[1:]), int(self.w.axes[0].extent)
+            depth = builder.hints.volume(self.w.axes[1:])
+            outputs = int(self.w.axes[0].extent)
             wide = not self._is_narrow_group(support.narrow, whole, outputs)
             if not wide or depth < support.narrow.deep:
                 return None
-        worth = uses >= wish.least_uses and hints.value(self.flops()) >= 2 * wish.least_work
+        work = builder.larger.value(self.flops())
+        worth = uses >= wish.least_uses and work >= 2 * wish.least_work
         words = int(channels) * itemsize % _WORD == 0
         most = _MOST_ZEROS if words and not copied else _MOST_ZEROS_APART
         if int(channels) < support.vector or whole > most * int(channels) or not worth:

@@ -15,7 +15,7 @@ import numpy as np
 from aot.backends.base import EmittedGraph
 from aot.ir.flow import slices_of
 from aot.ir.interpreter_flow import FlowRun
-from aot.ir.kernels import ModelKernel
+from aot.ir.kernels import ModelKernel, launched
 from aot.ir.tensors import RANDOM_STATE
 from aot.options import compile_environment
 from aot.symbolic import as_expr, dim, evaluate
@@ -123,8 +123,9 @@ def run_flow(emitted: EmittedGraph, inputs, weights, dims, in_place=()):
 
     def part(span):
         symbols = {dim(name): value for name, value in sizes.items()}
-        launches = emitted.launches[span.first :][: span.count]
-        for kernel in graph.kernels[span.first :][: span.count]:
+        kernels = graph.kernels[span.first :][: span.count]
+        launches = [launch for _, launch in launched(kernels, emitted.launches)]
+        for kernel in kernels:
             changed = kernel.call.changed if isinstance(kernel, ModelKernel) else ()
             for name in set(kernel.writes).difference(slices, changed):
                 arrays.pop(name, None)  # of an earlier turn of a loop, perhaps of other sizes
@@ -173,6 +174,7 @@ def _launch(emitted, launches, memory, number, symbols):
                 tuple(int(evaluate(as_expr(e), symbols)) for e in grid_of(launch)),
             )
             for launch in launches
+            if evaluate(launch.when, symbols)
         ],
     }
     return interpreter().run(request)

@@ -1,0 +1,238 @@
+"""Kernels made for several sizes, of which the sizes of a run choose one.
+
+What is fastest for a batch of one is not for a batch of 64: tiles, warps and ways through memory
+are chosen at the sizes that hints say, and a package runs at all. So a kernel with dynamic sizes is
+emitted for smaller and larger ones too. Where the functions differ there is a launch of each, whose
+amount of work is times 1 where it is the one to run and times 0 where another is: all of them are
+right at all sizes, and one of them runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from itertools import product as combinations
+from math import isqrt
+from typing import Generic, TypeVar
+
+from aot.ir.hints import LARGER, at_scale, hints_of
+from aot.ir.kernels import ALWAYS, Kernel, KernelGraph, NestKernel
+from aot.ir.tensors import Dim
+from aot.symbolic import Expr, FloorDiv, Maximum, Minimum, dim, integer, product
+
+E = TypeVar("E")
+
+STEPS = 2
+"""Sizes below the example's that kernels are made for, and above: `LARGER` times each."""
+
+MOST = 3
+"""Functions of one kernel: each has to be compiled."""
+
+MOST_OF_NESTS = 2
+"""The same of loop nests, which lose less by what is not made for their sizes."""
+
+MOST_DIMS = 2
+"""Dims that vary on their own; more vary together, told apart by the elements that are touched."""
+
+
+@dataclass(frozen=True)
+class Choice(Generic[E]):
+    """A function of a kernel, and where it runs.
+
+    Attributes:
+        emitted: The function.
+        when: 1 for the sizes that it runs at, else 0.
+        name: Of the function.
+    """
+
+    emitted: E
+    when: Expr
+    name: str
+
+
+@dataclass(frozen=True)
+class _Scale:
+    """What is compared: a size, and where one kernel gives way to the next, in rising order."""
+
+    size: Expr
+    limits: tuple[int, ...]
+
+    def within(self, first: int, last: int) -> Expr:
+        """1 where the size is in one of the parts `first` to `last`, else 0."""
+        least, ends = ALWAYS, ALWAYS
+        if first > 0:
+            least = Minimum(ALWAYS, FloorDiv(self.size, integer(self.limits[first - 1])))
+        if last < len(self.limits):
+            ends = Maximum(integer(0), 1 - FloorDiv(self.size, integer(self.limits[last])))
+        return least * ends
+
+
+_Cell = tuple[int, ...]
+"""A part of each scale."""
+
+
+@dataclass(frozen=True)
+class _Spread:
+    """The parts that all sizes are cut into. `dims`: with the sizes that stand for a part."""
+
+    scales: tuple[_Scale, ...]
+    dims: dict[_Cell, tuple[Dim, ...]]
+    own: _Cell
+
+    def when(self, cells: set[_Cell]) -> Expr:
+        """1 in these parts, else 0."""
+        found = sum((self._box(*box) for box in self._boxes(cells)), integer(0))
+        return Minimum(ALWAYS, found)
+
+    def _box(self, first: _Cell, last: _Cell) -> Expr:
+        ends = zip(self.scales, first, last, strict=True)
+        return product([scale.within(a, b) for scale, a, b in ends])
+
+    def _boxes(self, cells: set[_Cell]) -> Iterator[tuple[_Cell, _Cell]]:
+        """The parts as boxes: (first, last) of each."""
+        left = set(cells)
+        while left:
+            first = last = min(left)
+            for axis in reversed(range(len(self.scales))):
+                while True:
+                    longer = (*last[:axis], last[axis] + 1, *last[axis + 1 :])
+                    if not left.issuperset(_box_cells(first, longer)):
+                        break
+                    last = longer
+            yield first, last
+            left.difference_update(_box_cells(first, last))
+
+
+def by_size(
+    kernel: Kernel,
+    graph: KernelGraph,
+    own: E,
+    emit: Callable[[KernelGraph], E | None],
+    same: Callable[[E], object],
+) -> tuple[Choice[E], ...]:
+    """The functions of a kernel, its own first; at each size, one of them runs.
+
+    Args:
+        kernel: The kernel.
+        graph: Its graph.
+        own: The function for the hints of the graph's dims.
+        emit: The function for a graph whose dims have other hints; None where it cannot be had.
+        same: What functions that are the same have in common.
+    """
+    spread = _spread(kernel, graph)
+    if spread is None:
+        return (Choice(own, ALWAYS, kernel.name),)
+    made: dict[object, E] = {same(own): own}
+    found: dict[_Cell, object] = {}
+    for cell, dims in spread.dims.items():
+        at = replace(graph, dims=dims)
+        emitted = own if cell == spread.own else emit(at) if _has_points(kernel, at) else None
+        if emitted is not None:
+            found[cell] = same(emitted)
+            made.setdefault(found[cell], emitted)
+    kept = _kept(found, same(own), MOST_OF_NESTS if isinstance(kernel, NestKernel) else MOST)
+    if len(kept) == 1:
+        return (Choice(own, ALWAYS, kernel.name),)
+    cells: dict[object, set[_Cell]] = {key: set() for key in kept}
+    for cell in spread.dims:
+        cells[_nearest(cell, found, kept)].add(cell)
+    names = [kernel.name, *(f"{kernel.name}_size{k}" for k in range(1, len(kept)))]
+    return tuple(
+        Choice(made[key], spread.when(cells[key]), name)
+        for key, name in zip(kept, names, strict=True)
+    )
+
+
+def spots(kernel: Kernel, graph: KernelGraph) -> tuple[KernelGraph, ...]:
+    """The graph with the sizes that a kernel is made for as hints, with its own first."""
+    spread = _spread(kernel, graph)
+    if spread is None:
+        return (graph,)
+    others = [replace(graph, dims=d) for cell, d in spread.dims.items() if cell != spread.own]
+    return (graph, *(at for at in others if _has_points(kernel, at)))
+
+
+def _kept(found: dict[_Cell, object], own: object, most: int) -> list[object]:
+    """The functions that are kept, the graph's own first: those that most parts want."""
+    counts = {key: 0 for key in [own, *found.values()]}
+    for key in found.values():
+        counts[key] += 1
+    others = sorted((key for key in counts if key != own), key=lambda key: -counts[key])
+    return [own, *others[: most - 1]]
+
+
+def _nearest(cell: _Cell, found: dict[_Cell, object], kept: Sequence[object]) -> object:
+    """What runs in a part: what was made for it, else for the nearest, of several the largest."""
+    near = [
+        (sum(abs(a - b) for a, b in zip(cell, other, strict=True)), -sum(other), other)
+        for other, key in found.items()
+        if key in kept
+    ]
+    return found[min(near)[2]]
+
+
+def _has_points(kernel: Kernel, graph: KernelGraph) -> bool:
+    """Whether nothing that a kernel touches is empty: sizes may hang together."""
+    hints = hints_of(graph.dims)
+    shapes = (graph.buffers[name].shape for name in (*kernel.reads, *kernel.writes))
+    return all(hints.value(size) > 0 for shape in shapes for size in shape)
+
+
+def _spread(kernel: Kernel, graph: KernelGraph) -> _Spread | None:
+    """The parts of all sizes; None where the kernel has none that vary."""
+    buffers = [graph.buffers[name] for name in dict.fromkeys((*kernel.reads, *kernel.writes))]
+    symbols = {s for b in buffers for size in b.shape for s in size.free_symbols}
+    used = tuple(d for d in graph.dims if dim(d.name) in symbols)
+    values = {d.name: _values(d) for d in used}
+    if all(len(v) == 1 for v in values.values()):
+        return None
+    ordered = [tuple(sorted(v)) for v in values.values()]
+    if len(used) <= MOST_DIMS:
+        rows = zip(used, ordered, strict=True)
+        scales = tuple(_Scale(dim(d.name), _limits(row)) for d, row in rows)
+        cells = {
+            cell: {d.name: row[k] for d, row, k in zip(used, ordered, cell, strict=True)}
+            for cell in combinations(*(range(len(row)) for row in ordered))
+        }
+        own = tuple(row.index(d.hint) for d, row in zip(used, ordered, strict=True))
+        return _Spread(scales, {c: _with_hints(graph.dims, at) for c, at in cells.items()}, own)
+    return _together(used, sum((product(b.shape) for b in buffers), integer(0)), graph)
+
+
+def _together(used: Sequence[Dim], touched: Expr, graph: KernelGraph) -> _Spread:
+    """One scale, of what is touched where all sizes are as many times smaller or larger."""
+    ray: dict[int, dict[str, int]] = {}
+    for power in range(-STEPS, STEPS + 1):
+        at = {d.name: _at(d, power) for d in used}
+        ray.setdefault(hints_of(_with_hints(graph.dims, at)).value(touched), at)
+    own = hints_of(graph.dims).value(touched)
+    ray[own] = {d.name: d.hint for d in used}
+    ordered = sorted(ray)
+    cells: dict[_Cell, tuple[Dim, ...]] = {
+        (k,): _with_hints(graph.dims, ray[size]) for k, size in enumerate(ordered)
+    }
+    return _Spread((_Scale(touched, _limits(ordered)),), cells, (ordered.index(own),))
+
+
+def _values(d: Dim) -> set[int]:
+    """Sizes that kernels are made for."""
+    return {d.hint, *(_at(d, power) for power in range(-STEPS, STEPS + 1))}
+
+
+def _at(d: Dim, power: int) -> int:
+    """A size so many steps from the example's, as near as the dim allows."""
+    return at_scale(d, LARGER ** max(power, 0), LARGER ** max(-power, 0))
+
+
+def _limits(sizes: Sequence[int]) -> tuple[int, ...]:
+    """Where one size gives way to the next: as many times the one as it is part of the other."""
+    return tuple(max(isqrt(a * b), a + 1) for a, b in pairwise(sizes))
+
+
+def _with_hints(dims: Sequence[Dim], hints: dict[str, int]) -> tuple[Dim, ...]:
+    return tuple(replace(d, hint=hints.get(d.name, d.hint)) for d in dims)
+
+
+def _box_cells(first: _Cell, last: _Cell) -> set[_Cell]:
+    return set(combinations(*(range(a, b + 1) for a, b in zip(first, last, strict=True))))

@@ -1,0 +1,87 @@
+"""Kernels with dynamic sizes have functions for several; each is right wherever it runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch.export import Dim
+from torch.nn import functional as F
+
+from aot.backends.base import EmittedGraph
+from aot.symbolic import dim, evaluate
+from tests.backends.triton.templates import captured, check_close, emitted
+from tests.settings import seeded
+
+WEIGHT = torch.randn(64, 48, dtype=torch.float16)
+FILTERS = torch.randn(24, 16, 3, 3, dtype=torch.float16)
+
+
+def running(source: EmittedGraph, size: int) -> list[str]:
+    """The functions that run where the only dim has this size."""
+    (only,) = source.graph.dims
+    symbols = {dim(only.name): size}
+    return [launch.function for launch in source.launches if evaluate(launch.when, symbols)]
+
+
+def linear(x: Any) -> Any:
+    return F.gelu(x @ WEIGHT.to(x.dtype))
+
+
+def softmax(x: Any) -> Any:
+    return x.softmax(0)
+
+
+def attention(x: Any) -> Any:
+    return F.scaled_dot_product_attention(x[None, None], x[None, None], x[None, None])
+
+
+def conv(x: Any) -> Any:
+    return F.conv2d(x.view(-1, 16, 4, 4), FILTERS.to(x.dtype), padding=1)
+
+
+@pytest.mark.parametrize(
+    ("function", "columns", "sizes"),
+    [
+        (linear, 64, (1, 40)),
+        (softmax, 16, (1, 40)),
+        (attention, 64, (9, 40)),
+        (conv, 256, (1, 40)),
+    ],
+)
+def test_each_function_is_right_where_it_runs(
+    function: Callable[..., Any], columns: int, sizes: tuple[int, ...]
+) -> None:
+    torch.manual_seed(seeded())
+    example = (torch.randn(8, columns).half(),)
+    model = captured(function, example, ({0: Dim("n", min=1, max=1 << 16)},))
+    source = emitted(model)
+    kernels = {kernel.name for kernel in source.graph.kernels}
+    assert len(source.functions) > len(kernels)
+    assert any(d.stage == "sizes" for d in source.graph.decisions)
+    seen: set[str] = set()
+    for size in sizes:
+        ran = running(source, size)
+        assert len(ran) == len(kernels)
+        seen.update(ran)
+        check_close(model, function, (torch.randn(size, columns).half(),))
+    assert len(seen) > len(kernels)
+
+
+def test_layers_that_are_alike_share_them() -> None:
+    def layers(x: Any) -> Any:
+        for _ in range(3):
+            x = (x @ WEIGHT @ WEIGHT.T).softmax(-1)
+        return x
+
+    example = (torch.randn(8, 64).half(),)
+    source = emitted(captured(layers, example, ({0: Dim("n", min=1, max=1 << 16)},)))
+    products = [la for la in source.launches if la.kernel == source.graph.kernels[0].name]
+    functions = {launch.function for launch in products}
+    assert len(functions) > 1
+    for kernel in source.graph.kernels[2::2]:  # every other product is of the same weight
+        own = {la.function for la in source.launches if la.kernel == kernel.name}
+        assert own <= {f.name for f in source.functions}
+    assert len(source.functions) < len(source.launches)
