@@ -33,6 +33,7 @@ from aot.errors import AotError, KernelRefused, PackageWriteError, UsageError
 from aot.frontend.capture import Captured, capture_file
 from aot.frontend.golden import flat_arrays
 from aot.frontend.ingest import ingest
+from aot.ir.hints import hints_of
 from aot.ir.kernels import KernelGraph
 from aot.options import BuildOptions, Target
 
@@ -210,21 +211,27 @@ class _Session:
         options = self._options
         driver.build(self._captured, options, choose=lambda _: backend)
         emitted = _emitted(backend, self._graph, self._target)
-        functions = {launch.kernel: launch.function for launch in emitted.launches}
+        hints = hints_of(self._graph.dims)
+        running = (launch for launch in emitted.launches if hints.value(launch.when))
+        functions = {launch.kernel: launch.function for launch in running}
         assert options.output is not None
         return self._measure(options.output), functions
 
 
 def find_tunables(graph: KernelGraph, target: Target) -> tuple[Tunable, ...]:
-    """The problems for which templates ask the tuning database, in the graph's order."""
+    """The problems for which templates ask the tuning database, in the graph's order.
+
+    Those of the hints alone: others cannot be timed here.
+    """
     found: dict[Problem, Tunable] = {}
+    known = tuple(replace(d, minimum=d.hint, maximum=d.hint) for d in graph.dims)
     for kernel in graph.kernels:
         noting = _Forced({})
         chooser: Chooser = noting
-        _emitted(TritonBackend(chooser), replace(graph, kernels=(kernel,)), target)
+        _emitted(TritonBackend(chooser), replace(graph, kernels=(kernel,), dims=known), target)
         for problem, candidates in noting.asked.items():
-            known = found.get(problem, Tunable(problem, candidates, ()))
-            found[problem] = replace(known, kernels=(*known.kernels, kernel.name))
+            so_far = found.get(problem, Tunable(problem, candidates, ()))
+            found[problem] = replace(so_far, kernels=(*so_far.kernels, kernel.name))
     return tuple(found.values())
 
 

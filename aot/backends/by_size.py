@@ -26,6 +26,9 @@ E = TypeVar("E")
 STEPS = 2
 """Sizes below the example's that kernels are made for, and above: `LARGER` times each."""
 
+NEAR = 4
+"""Times a size within which another needs no kernel of its own."""
+
 MOST = 3
 """Functions of one kernel: each has to be compiled."""
 
@@ -33,7 +36,8 @@ MOST_OF_NESTS = 2
 """The same of loop nests, which lose less by what is not made for their sizes."""
 
 MOST_DIMS = 2
-"""Dims that vary on their own; more vary together, told apart by the elements that are touched."""
+"""Dims that vary on their own; more vary together, told apart by the elements that are touched in
+buffers of dynamic sizes."""
 
 
 @dataclass(frozen=True)
@@ -182,12 +186,12 @@ def _has_points(kernel: Kernel, graph: KernelGraph) -> bool:
 def _spread(kernel: Kernel, graph: KernelGraph) -> _Spread | None:
     """The parts of all sizes; None where the kernel has none that vary."""
     buffers = [graph.buffers[name] for name in dict.fromkeys((*kernel.reads, *kernel.writes))]
-    symbols = {s for b in buffers for size in b.shape for s in size.free_symbols}
+    sizes = [size for size in (product(b.shape) for b in buffers) if size.free_symbols]
+    symbols = {s for size in sizes for s in size.free_symbols}
     used = tuple(d for d in graph.dims if dim(d.name) in symbols)
-    values = {d.name: _values(d) for d in used}
-    if all(len(v) == 1 for v in values.values()):
+    ordered = [_values(d) for d in used]
+    if all(len(row) == 1 for row in ordered):
         return None
-    ordered = [tuple(sorted(v)) for v in values.values()]
     if len(used) <= MOST_DIMS:
         rows = zip(used, ordered, strict=True)
         scales = tuple(_Scale(dim(d.name), _limits(row)) for d, row in rows)
@@ -197,27 +201,35 @@ def _spread(kernel: Kernel, graph: KernelGraph) -> _Spread | None:
         }
         own = tuple(row.index(d.hint) for d, row in zip(used, ordered, strict=True))
         return _Spread(scales, {c: _with_hints(graph.dims, at) for c, at in cells.items()}, own)
-    return _together(used, sum((product(b.shape) for b in buffers), integer(0)), graph)
+    return _together(used, sum(sizes, integer(0)), graph)
 
 
 def _together(used: Sequence[Dim], touched: Expr, graph: KernelGraph) -> _Spread:
-    """One scale, of what is touched where all sizes are as many times smaller or larger."""
-    ray: dict[int, dict[str, int]] = {}
-    for power in range(-STEPS, STEPS + 1):
-        at = {d.name: _at(d, power) for d in used}
-        ray.setdefault(hints_of(_with_hints(graph.dims, at)).value(touched), at)
-    own = hints_of(graph.dims).value(touched)
-    ray[own] = {d.name: d.hint for d in used}
+    """One scale, of what is touched where all dims are as many times smaller or larger."""
+    ray = {hints_of(graph.dims).value(touched): graph.dims}
+    for power in sorted(range(-STEPS, STEPS + 1), key=abs):
+        dims = _with_hints(graph.dims, {d.name: _at(d, power) for d in used})
+        size = hints_of(dims).value(touched)
+        if all(size >= NEAR * other or NEAR * size <= other for other in ray):
+            ray[size] = dims
     ordered = sorted(ray)
-    cells: dict[_Cell, tuple[Dim, ...]] = {
-        (k,): _with_hints(graph.dims, ray[size]) for k, size in enumerate(ordered)
-    }
-    return _Spread((_Scale(touched, _limits(ordered)),), cells, (ordered.index(own),))
+    cells: dict[_Cell, tuple[Dim, ...]] = {(k,): ray[size] for k, size in enumerate(ordered)}
+    own = ordered.index(hints_of(graph.dims).value(touched))
+    return _Spread((_Scale(touched, _limits(ordered)),), cells, (own,))
 
 
-def _values(d: Dim) -> set[int]:
-    """Sizes that kernels are made for."""
-    return {d.hint, *(_at(d, power) for power in range(-STEPS, STEPS + 1))}
+def _values(d: Dim) -> list[int]:
+    """Sizes that kernels are made for, in rising order: what the dim's range leaves of them.
+
+    An end of the range that is near another is none of its own.
+    """
+    found = [d.hint]
+    for power in range(1, STEPS + 1):
+        if _at(d, power) >= NEAR * found[-1]:
+            found.append(_at(d, power))
+        if NEAR * _at(d, -power) <= found[0]:
+            found.insert(0, _at(d, -power))
+    return found
 
 
 def _at(d: Dim, power: int) -> int:
