@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,9 +14,12 @@ import torch
 from torch.export import Dim
 from torch.nn import functional as F
 
+from aot import package
 from aot.backends.base import EmittedGraph
 from aot.symbolic import dim, evaluate
 from tests.backends.triton.templates import captured, check_close, emitted
+from tests.calls import Calls
+from tests.runtime.cuda_package import fake_driver
 from tests.settings import seeded
 
 WEIGHT = torch.randn(64, 48, dtype=torch.float16)
@@ -85,3 +92,35 @@ def test_layers_that_are_alike_share_them() -> None:
         own = {la.function for la in source.launches if la.kernel == kernel.name}
         assert own <= {f.name for f in source.functions}
     assert len(source.functions) < len(source.launches)
+
+
+RUNS = """
+import sys
+import numpy as np
+import aot_runtime
+model = aot_runtime.load(sys.argv[1], "cuda")
+for size in map(int, sys.argv[2:]):
+    try:
+        model(np.zeros((size, 64), np.float16))
+    except aot_runtime.AotError as error:
+        print(str(error).splitlines()[0])
+"""
+
+
+def test_the_runtime_loads_what_runs_and_nothing_else(tmp_path: Path) -> None:
+    """The fake driver refuses real code, so each run ends at the first function that it wants."""
+    path = tmp_path / "model.pkg"
+    example, dims = (torch.randn(8, 64).half(),), (({0: Dim("n", min=1, max=1 << 16)},),)
+    module = Calls(lambda x: x.softmax(0))
+    package(module, example, path=path, targets=["cuda:sm_90"], dynamic_shapes=dims, golden=False)
+    sizes = (8, 1 << 16)
+    source = emitted(captured(softmax, example, dims[0]))
+    wanted = [running(source, size)[0] for size in sizes]
+    assert wanted[0] != wanted[1]
+    command = [sys.executable, "-c", RUNS, str(path), *map(str, sizes)]
+    environment = {**os.environ, "LD_LIBRARY_PATH": str(fake_driver())}
+    ran = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    lines = ran.stdout.splitlines()
+    assert len(lines) == len(sizes), ran.stderr
+    for line, name in zip(lines, wanted, strict=True):
+        assert f"while loading kernel '{name}'" in line
