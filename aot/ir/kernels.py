@@ -36,6 +36,7 @@ __all__ = [
     "kernel_bases",
     "kernel_ops",
     "launched",
+    "launches_by_kernel",
     "side_by_side",
 ]
 
@@ -295,15 +296,22 @@ class Launch:
     when: Expr = ALWAYS
 
 
-def launched(
+def launches_by_kernel(
     kernels: Iterable[Kernel], launches: Iterable[Launch]
-) -> Iterator[tuple[Kernel, Launch]]:
-    """The launches of these kernels, in their order; of those of one kernel one runs."""
+) -> tuple[tuple[Launch, ...], ...]:
+    """Each kernel's launches, of which one runs."""
     found: dict[str, list[Launch]] = {}
     for launch in launches:
         found.setdefault(launch.kernel, []).append(launch)
-    for kernel in kernels:
-        yield from ((kernel, launch) for launch in found[kernel.name])
+    return tuple(tuple(found[kernel.name]) for kernel in kernels)
+
+
+def launched(
+    kernels: Sequence[Kernel], launches: Iterable[Launch]
+) -> Iterator[tuple[Kernel, Launch]]:
+    """Every launch of these kernels, with its kernel."""
+    for kernel, own in zip(kernels, launches_by_kernel(kernels, launches), strict=True):
+        yield from ((kernel, launch) for launch in own)
 
 
 def side_by_side(parts: Sequence[FusedKernel]) -> JoinedKernel:

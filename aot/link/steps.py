@@ -24,7 +24,7 @@ from aot.ir.flow import (
     items_of,
     touched_by,
 )
-from aot.ir.kernels import Kernel, KernelGraph, Launch, launched
+from aot.ir.kernels import Kernel, KernelGraph, Launch, launches_by_kernel
 from aot.link.calls import call_step
 from aot.symbolic import encode
 
@@ -50,17 +50,24 @@ FlatStep: TypeAlias = Launched | ControlItem
 
 def assemble_steps(graph: KernelGraph, launches: Sequence[Launch]) -> tuple[FlatStep, ...]:
     """Every step, in the plan's order."""
+    steps = [
+        [Launched(kernel, launch) for launch in own]
+        for kernel, own in zip(
+            graph.kernels, launches_by_kernel(graph.kernels, launches), strict=True
+        )
+    ]
     whole: Flow[Span] = (Straight(Span(0, len(graph.kernels))),)
-    return tuple(_flat(graph, launches, graph.flow or whole))
+    return tuple(_flat(graph.flow or whole, steps))
 
 
-def _flat(graph: KernelGraph, launches: Sequence[Launch], flow: Flow[Span]) -> Iterator[FlatStep]:
+def _flat(flow: Flow[Span], steps: Sequence[Sequence[Launched]]) -> Iterator[FlatStep]:
+    """The steps of a flow. `steps`: of each kernel."""
     for item in flow:
         if isinstance(item, Straight):
-            kernels = graph.kernels[item.graph.first :][: item.graph.count]
-            yield from (Launched(*pair) for pair in launched(kernels, launches))
+            for own in steps[item.graph.first :][: item.graph.count]:
+                yield from own
             continue
-        parts = [list(_flat(graph, launches, inner)) for inner in flows_in(item)]
+        parts = [list(_flat(inner, steps)) for inner in flows_in(item)]
         yield ControlItem(item, tuple(len(part) for part in parts))
         for part in parts:
             yield from part
