@@ -91,7 +91,7 @@ def read_effect(context: Context, call: NodeCall) -> None:
     good, all_good = f"{call.name}.good", f"{call.name}.all_good"
     ref = context.ops.call("aten.eq.Scalar", (info, 0), good, each, call.origin)
     ref = context.ops.call("aten.all.default", (ref,), all_good, whole, call.origin)
-    context.ops.add(Assertion(ref.name, f"{name}: {_FAILURES.get(name, _SINGULAR)}", call.origin))
+    context.ops.add(Assertion(ref.name, f"{name}: {failure_of_factors(name)}", call.origin))
 
 
 _SINGULAR = "the input matrix is singular"
@@ -103,6 +103,11 @@ _FAILURES = {
     "linalg.svdvals": "the algorithm did not converge",
 }
 """What has failed, by the operator's name as torch gives it."""
+
+
+def failure_of_factors(name: str) -> str:
+    """What has failed where a factorization of this name did."""
+    return _FAILURES.get(name, _SINGULAR)
 
 
 def _truth(context: Context, call: NodeCall, value: ValueRef) -> str:

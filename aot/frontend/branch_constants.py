@@ -1,7 +1,7 @@
-"""Constants of branches become constants of the program, which branches are given.
+"""Constants of branches and loops become constants of the program, which these are given.
 
 torch lifts the constants that a model makes (`torch.tensor(1.5)`) out of the program's graph, not
-out of the sub-graphs of its branches, which it cannot trace again then.
+out of the sub-graphs of its branches and loops, which it cannot trace again then.
 """
 
 from __future__ import annotations
@@ -10,13 +10,17 @@ from collections.abc import Iterator
 from typing import Any
 
 import torch
+from torch._ops import HigherOrderOperator
 from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind, InputSpec, TensorArgument
 from torch.fx import GraphModule, Node
 
 
 def lift_constants(program: ExportedProgram) -> None:
-    """Rewrites the program in place: no sub-graph of a branch has tensors of its own."""
+    """Rewrites the program in place: no sub-graph has tensors of its own.
+
+    None of a function whose operator gives it numbers alone, and so no tensor.
+    """
     module = program.graph_module
     _give_to_branches(module)
     specs = program.graph_signature.input_specs
@@ -34,12 +38,18 @@ def lift_constants(program: ExportedProgram) -> None:
     module.recompile()
 
 
+_OPERANDS = {"cond": 3, "while_loop": 3, "scan": 3, "map_impl": 2, "associative_scan": 2}
+"""Operators that have sub-graphs -> which argument is the list of what these are all given last."""
+
+
 def _give_to_branches(module: GraphModule) -> None:
-    """Constants of sub-graphs become operands of their branches, and constants of this graph."""
+    """Constants of sub-graphs become operands of their operators, and constants of this graph."""
     for node in list(module.graph.nodes):
-        if node.op != "call_function" or node.target is not torch.ops.higher_order.cond:
+        place = _OPERANDS.get(getattr(node.target, "__name__", ""))
+        if not isinstance(node.target, HigherOrderOperator) or place is None:
             continue
-        sides = [getattr(module, str(side.target)) for side in node.args[1:3]]
+        called = [a for a in node.args[:place] if isinstance(a, Node) and a.op == "get_attr"]
+        sides = [getattr(module, str(side.target)) for side in called]
         places: dict[tuple[Any, ...], int] = {}
         for side in sides:
             _give_to_branches(side)
@@ -49,12 +59,11 @@ def _give_to_branches(module: GraphModule) -> None:
                 if key not in places:
                     # No two operands may share memory.
                     shared = any(storage == key[0] for storage, *_ in places)
-                    places[key] = len(node.args[3])
-                    _add_operand(
-                        module, node, sides, constant, tensor.clone() if shared else tensor
-                    )
+                    places[key] = len(places) + 1
+                    own = tensor.clone() if shared else tensor
+                    _add_operand(module, node, place, sides, constant, own)
                 operands = [n for n in side.graph.nodes if n.op == "placeholder"]
-                _replace(constant, operands[places[key]])
+                _replace(constant, operands[places[key] - 1 - len(places)])
         for side in sides:
             side.recompile()
 
@@ -75,19 +84,22 @@ def _constants(module: GraphModule) -> Iterator[Node]:
 
 def _add_operand(
     module: GraphModule,
-    cond: Node,
+    operator: Node,
+    place: int,
     sides: list[GraphModule],
     constant: Node,
     tensor: torch.Tensor,
 ) -> None:
-    """A constant of the graph, which both sides of one of its branches are given."""
-    number = len(cond.args[3])  # type: ignore[arg-type]
-    name = f"constant_of_{cond.name}_{number}"
+    """A constant of the graph, which all sub-graphs of one of its operators are given last."""
+    args: list[Any] = list(operator.args)
+    number = len(args[place])
+    name = f"constant_of_{operator.name}_{number}"
     module.register_buffer(name, tensor)
-    with module.graph.inserting_before(cond):
+    with module.graph.inserting_before(operator):
         outer = module.graph.get_attr(name)
     outer.meta.update(constant.meta)
-    cond.args = (*cond.args[:3], (*cond.args[3], outer))  # type: ignore[misc]
+    args[place] = (*args[place], outer)
+    operator.args = tuple(args)
     for side in sides:
         last = [n for n in side.graph.nodes if n.op == "placeholder"][-1]
         with side.graph.inserting_after(last):

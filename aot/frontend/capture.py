@@ -22,6 +22,7 @@ from torch.utils import _pytree as pytree
 from aot.errors import AotError, DynamicShapeError, InputMismatch, ModelFileError
 from aot.frontend.aliases import merge_aliases
 from aot.frontend.associative import open_scans
+from aot.frontend.batches import open_batches
 from aot.frontend.branch_constants import lift_constants
 from aot.frontend.by_node import decomposed_by_node
 from aot.frontend.collected import collected_once
@@ -36,6 +37,7 @@ from aot.frontend.derivatives import (
     export_below_autograd,
     takes_derivatives,
 )
+from aot.frontend.factor_checks import checks_inside
 from aot.frontend.failures import (
     depends_on_values,
     export_error,
@@ -45,6 +47,7 @@ from aot.frontend.failures import (
     without_graphs,
 )
 from aot.frontend.fixed_sizes import FixedSize, fixed_size_error, fixing
+from aot.frontend.flexible import attention_of_functions
 from aot.frontend.joined import joining
 from aot.frontend.labels import wanted_sizes
 from aot.frontend.numerics import rounded_kinds
@@ -306,6 +309,7 @@ def _exported(
             open_numbers(learnt.modules),
             open_math(),
             open_scans(),
+            open_batches(),
             asserted(learnt.checks or {}),
             without_graphs(),
             unasked_layouts(),
@@ -318,8 +322,7 @@ def _exported(
             record = export_below_autograd if learnt.derivatives else export_above_autograd
             program = record(source.module, plain[0], plain[1], dynamic_shapes)
         settle(program)
-        if learnt.joined:
-            lift_constants(program)
+        lift_constants(program)
         return program, replace(learnt, sizes=decisions())
 
     try:
@@ -431,9 +434,17 @@ def _traced_again(program: ExportedProgram, operators: Sequence[str]) -> Exporte
     apart = launches_kernels(program, operators)
     with collected_once():
         table = decomposition_table()
-    with _without_guards(program), analysing_kernels(), collected_once(), quick_export():
+    with (
+        checks_inside(program) as checks,
+        _without_guards(program),
+        analysing_kernels(),
+        attention_of_functions(),
+        open_batches(),
+        collected_once(),
+        quick_export(),
+    ):
         again: ExportedProgram = program.run_decompositions(
-            table, decompose_custom_triton_ops=apart
+            {**table, **checks}, decompose_custom_triton_ops=apart
         )
     return again
 

@@ -22,6 +22,7 @@ from aot.frontend.element_writes import get_item, set_item
 from aot.frontend.instead import Instead
 from aot.frontend.losses import ctc_loss
 from aot.frontend.quantized import FAKE
+from aot.frontend.short_time import istft
 from aot.frontend.vision import VISION
 
 _untyped: Any = torch
@@ -395,15 +396,6 @@ def arange(*ends: Any, **given: Any) -> Any:
     return _untyped.arange(*whole, **given)
 
 
-def istft(x: Tensor, *args: Any, **given: Any) -> Any:
-    """As torch.istft of an open length, which torch takes for a constant: the first of all."""
-    length = given.pop("length", None)
-    if not isinstance(length, torch.SymInt) or args[7:]:
-        return NotImplemented
-    whole = torch.istft(x, *args, **given)
-    return whole[..., :length] if length <= whole.shape[-1] else NotImplemented
-
-
 def affine_grid(theta: Tensor, size: Any, align_corners: bool | None = None) -> Any:
     """As torch.nn.functional.affine_grid, of a grid whose size is open."""
     spatial = list(size[2:])
@@ -439,13 +431,18 @@ def all_combinations(x: Tensor, r: int = 2, with_replacement: bool = False) -> A
     return x[places.reshape(-1, r)]
 
 
-def one_hot(x: Tensor, num_classes: int = -1) -> Any:
-    """As torch.nn.functional.one_hot, of as many classes as the greatest element says."""
-    if num_classes != -1 or not x.numel():
+def one_hot(x: Tensor, num_classes: Any = -1) -> Any:
+    """As torch.nn.functional.one_hot, of as many classes as the greatest element or a size says."""
+    is_open = isinstance(num_classes, torch.SymInt)
+    if not is_open and (num_classes != -1 or not x.numel()):
         return NotImplemented
     require(x >= 0, "Class values must be non-negative.")
-    size: Any = (x.max() + 1).item()
-    _untyped._check(size >= 1)
+    size: Any = num_classes
+    if is_open:
+        require(x < size, "Class values must be smaller than num_classes.")
+    else:
+        size = (x.max() + 1).item()
+        _untyped._check(size >= 1)
     return (x.unsqueeze(-1) == torch.arange(size, device=x.device)).to(x.dtype)
 
 

@@ -21,6 +21,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils import _pytree as pytree
 
 from aot.frontend.source import ShapeSpec
+from aot.frontend.zeros import open_zeros
 
 _FAILS = re.compile(
     r"'Tensor' object has no attribute 'constant'"
@@ -89,7 +90,7 @@ def export_below_autograd(
 ) -> ExportedProgram:
     """The same, of a model that takes derivatives."""
     plain = sdpa_kernel(SDPBackend.MATH)  # others have gradients of their own, in one piece
-    with plain, differentiating(module):
+    with plain, open_zeros(), differentiating(module):
         program: ExportedProgram = torch.export._trace._export(
             module, args, kwargs, dynamic_shapes, strict=False, pre_dispatch=False
         )

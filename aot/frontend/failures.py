@@ -64,6 +64,13 @@ _CAUSES = (
         "give a number that never changes to the model as an int.",
     ),
     _Cause(
+        r"^AssertionError: Guard failed on the same frame.*on data-dependent",
+        "a function that the model gives to torch.while_loop, scan, map or cond has a tensor whose "
+        "size the values of another determine, beside one of a size of the inputs",
+        "Cut it before (counts[:n]), so that both have the same size; torch.bincount, nonzero, "
+        "unique and indexing by a mask make such tensors.",
+    ),
+    _Cause(
         FIXED,
         "the model uses a number as a constant that sizes determine",
         "Functions of the module `math` by that name (math.sqrt), round, min and max let it stay a "

@@ -11,6 +11,7 @@ from aot.lowering import exprs as e
 from aot.lowering.builder import Tensor
 from aot.lowering.exprs import UnaryBody
 from aot.lowering.pointwise import elementwise, narrow, promote, promote_float, unary_rows
+from aot.lowering.promotion import TensorLike, element
 from aot.lowering.registry import Call
 from aot.lowering.rows import REGISTRY
 from aot.symbolic import Expr
@@ -172,14 +173,15 @@ def round_decimals(call: Call, x: Tensor, *, decimals: int) -> Tensor:
 @REGISTRY.row(
     "aten._to_copy.default", "aten.to.dtype", "aten.to.dtype_layout", "aten.type_as.default"
 )
-def to_copy(call: Call, x: Tensor, *_: Any, **__: Any) -> Tensor:
-    """A cast to the result's type."""
+def to_copy(call: Call, x: TensorLike, *_: Any, **__: Any) -> Tensor:
+    """A cast to the result's type; torch.vmap casts also the numbers of operators."""
     result = call.result_type()
 
     def point(index: tuple[Any, ...]) -> Node:
-        return cast(x.load(index), result.dtype)
+        return element(call.builder, x, index, result.dtype)
 
-    return call.builder.pointwise(x.shape, result.dtype, point)
+    shape = x.shape if isinstance(x, Tensor) else ()
+    return call.builder.pointwise(shape, result.dtype, point)
 
 
 @REGISTRY.row("prims.convert_element_type.default")

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 from torch import nn
+from torch._higher_order_ops import while_loop
 from torch.export import Dim
 
 from aot import package
@@ -34,6 +35,18 @@ def unrolls(x: torch.Tensor) -> torch.Tensor:
 
 def sized_by_values(x: torch.Tensor) -> torch.Tensor:
     return torch.ops.aten.linalg_lstsq(x.reshape(-1, 1), x.reshape(-1, 1), None, driver="gelss")[1]
+
+
+def counts_in_a_loop(x: torch.Tensor) -> torch.Tensor:
+    counts = torch.bincount(x)
+
+    def goes_on(k: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        return k < 3
+
+    def turn(k: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        return k + 1, y + counts
+
+    return while_loop(goes_on, turn, (torch.tensor(0), torch.zeros_like(x)))[1]
 
 
 class Opaque:
@@ -62,6 +75,12 @@ def test_causes_have_their_own_sentence(
         build(tmp_path, function, X)
     assert advice.replace("\\", "") in caught.value.advice
     assert capfd.readouterr().err == ""
+
+
+def test_sizes_in_functions_of_a_loop_are_told(tmp_path: Path) -> None:
+    with pytest.raises(ExportError, match=r"gives to torch\.while_loop") as caught:
+        build(tmp_path, counts_in_a_loop, torch.tensor([2, 1, 0]))
+    assert "counts[:n]" in caught.value.advice
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
