@@ -305,7 +305,7 @@ class StageEmitter:
         for copy in copies:
             accumulators = []
             for node in nodes:
-                reduction = reduction_of(node, position, index)
+                reduction = reduction_of(node, position, index, self._width.element)
                 in_parts = blocking is not None and reduction.is_blocked
                 skips = blocking is not None and copy.tail and blocking.axis == self._stage.vector
                 name = self._body.fresh("acc")

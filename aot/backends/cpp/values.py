@@ -69,7 +69,8 @@ class Body(Indexer, Scoped[Value]):
     def name(self, text: str, dtype: DType, lanes: str) -> Value:
         """Binds an expression to a fresh variable."""
         variable = self.fresh("x")
-        self.writer.line(f"const {value_type(dtype, lanes)} {variable} = {text};")
+        kind = "auto" if dtype == BOOL else value_type(dtype, lanes)
+        self.writer.line(f"const {kind} {variable} = {text};")
         return Value(variable, dtype, lanes)
 
     def emit(self, node: Node) -> Value:
@@ -111,6 +112,8 @@ class Body(Indexer, Scoped[Value]):
         a, b = (self.as_lanes(x, lanes) for x in args[1:])
         if condition.lanes == "1" and lanes != "1":
             test = condition.text if condition.constant else f"{condition.text}[0]"
+            if args[1].dtype == BOOL:
+                return f"aot::either({test}, {a}, {b})"
             return f"{test} ? {a} : {b}"
         return f"aot::select({self.as_lanes(condition, lanes)}, {a}, {b})"
 

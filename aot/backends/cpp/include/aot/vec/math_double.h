@@ -53,7 +53,7 @@ AOT_INLINE Parts<double, N> parts_of(Vec<double, N> x) {
     return {m, V::of(r_getexp(x.r)) - V::of(r_getexp(m.r))};
   }
 #else
-  const Mask<N> tiny = x < 0x1p-1022;
+  const auto tiny = x < 0x1p-1022;
   x = select(tiny, x * 0x1p54, x);
   const Vec<uint64_t, N> bits = bitcast<uint64_t>(x);
   // The exponent of x / 0.75, biased; it becomes the low bits of 2^52 + exponent.
@@ -117,7 +117,7 @@ namespace detail {
 template <int N>
 struct Reduced64 {
   Vec<double, N> sine, cosine;
-  Mask<N> odd;              // the quadrant is 1 or 3
+  MaskOf<double, N> odd;    // the quadrant is 1 or 3
   Vec<int64_t, N> negated;  // the sign of quadrants 2 and 3, as a sign bit
 };
 template <int N>
@@ -140,7 +140,7 @@ AOT_INLINE Reduced64<N> reduce_half_pi(Vec<double, N> x, int turns) {
 // y, except where |x| is beyond the reduction: there libm's, on each lane.
 template <class F, int N>
 AOT_INLINE Vec<double, N> beyond_bound(F f, Vec<double, N> x, Vec<double, N> y) {
-  const Mask<N> far = ~(abs(x) <= 0x1p17);
+  const auto far = ~(abs(x) <= 0x1p17);
   if (AOT_UNLIKELY(any(far))) y = select(far, map_lanes(f, x), y);
   return y;
 }
