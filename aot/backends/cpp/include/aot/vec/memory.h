@@ -150,6 +150,11 @@ AOT_INLINE Vec<T, N> load_first(const T* p, int64_t n) {
     return V::of(lo, load_first<T, N / 2>(p + N / 2, n - N / 2));
   } else {
     if (n >= N) return load_full<T, N>(p);
+    if constexpr (V::kBytes > 16) {
+      // By halves: a register that is put together in memory waits for what was stored there.
+      const Vec<T, N / 2> lo = load_first<T, N / 2>(p, n);
+      return join(lo, load_first<T, N / 2>(p + N / 2, n - N / 2));
+    }
     T lanes[V::kRegLanes] = {};
     if (n > 0) {
       copy_bytes<V::kBytes / 2>(reinterpret_cast<char*>(lanes), reinterpret_cast<const char*>(p),
@@ -363,11 +368,13 @@ AOT_INLINE Vec<T, N> load_strided(const S* p, int64_t stride) {
 }
 template <class T, int N, class S>
 AOT_INLINE Vec<T, N> load_strided_n(const S* p, int64_t stride, int64_t n) {
+  if (n >= N) return load_strided<T, N>(p, stride);
   return detail::Storage<S>::template widen<T>(
       detail::load_steps<detail::RawType<S>, N>(detail::raw(p), stride, first_n<N>(n)));
 }
 template <class T, int N, class S, int M>
 AOT_INLINE Vec<T, N> load_strided_m(const S* p, int64_t stride, Mask<N, M> m) {
+  if (AOT_LIKELY(all(m))) return load_strided<T, N>(p, stride);
   return detail::Storage<S>::template widen<T>(
       detail::load_steps<detail::RawType<S>, N>(detail::raw(p), stride, m));
 }
