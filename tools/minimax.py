@@ -219,6 +219,8 @@ def named_fits() -> dict[str, Fit]:
         "cos": Fit(cos_tail, "0", q, 2, lambda s: s * s / mp.cos(mp.sqrt(s))),
         "asin": Fit(odd(mp.asin, half * third), "0", "0.25", 5, odd_weight(mp.asin)),
         "atan": Fit(odd(mp.atan, -third), "0", "1", 8, odd_weight(mp.atan)),
+        "asin64": Fit(odd(mp.asin, half * third), "0", "0.25", 12, odd_weight(mp.asin), bits=53),
+        "atan64": Fit(odd(mp.atan, -third), "0", "1", 20, odd_weight(mp.atan), bits=53),
         "sinh": Fit(odd(mp.sinh, half * third), "0", "1", 3, odd_weight(mp.sinh)),
         "erfinv": erfinv_fit("0", "5", "2.5", 9, 1, 24),
         "erfinv_tail": erfinv_fit("2.236", "4.1", "3.1", 8, 2, 24),

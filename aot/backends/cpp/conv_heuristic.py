@@ -71,6 +71,8 @@ _MOSTLY = 0.5
 _ORDERED_BYTES = 384 * 1024
 # A strip of rows over all of K stays in L1 up to this K, and the weights of a block in L2.
 _WHOLE_K = 640
+# Of weights of one tap that stay in L1 while strips pass: it is not cut then.
+_NEAR_TAP = 24 * 1024
 _WHOLE_WEIGHT = 512 * 1024
 
 
@@ -218,7 +220,12 @@ def conv_blocking(
     elif not base.narrow_b and _ordered(shape, ow):
         # Among more pixels there are more that miss the same taps: whole strips of them.
         row = (base.nc + PANEL) * accumulator_bytes + prod(shape.kernel) * _POINTER_BYTES
+        if shape.oc <= PANEL:
+            row += shape.ic * accumulator_bytes  # which each tap reads again, for few products
         mc = max(mc, min(pixels, _ORDERED_BYTES // row))
+    kb = max(k, base.kb) if whole and not base.narrow_b else base.kb
+    if not base.narrow_b and shape.ic * base.nc * accumulator_bytes <= _NEAR_TAP:
+        kb = max(kb, shape.ic)
     pieced = floats and not turned and (patch or not _mostly_outside(shape, ow))
     joined = patch and shape.dilation[2] == 1
     run = shape.ic * (shape.kernel[2] if joined else 1)
@@ -228,7 +235,7 @@ def conv_blocking(
         nb=base.nb,
         mc=mc,
         nc=base.nc,
-        kb=max(k, base.kb) if whole and not base.narrow_b else base.kb,
+        kb=kb,
         rows=rows,
         patch=patch,
         grain=grain,

@@ -40,10 +40,13 @@ _ROW_BYTES = 256
 _ROWS_AHEAD = 12
 """Rows of a matrix at even distances: fewer lines each, in turn."""
 
-_FAR_BYTES = 1024
+_FAR_BYTES = 512
 """From row to row, that leave a page within a few."""
 
-_CACHED_BYTES = 1 << 20
+_WHOLE = 4
+"""Bytes of elements whose loads ask for lines early enough by themselves."""
+
+_CACHED_BYTES = 1 << 19
 """A buffer of so many is in the cache that answers at once."""
 
 _AHEAD = var("ahead")
@@ -83,7 +86,7 @@ def fetch_far_rows(body: Body, stage: Stage, axis: Axis) -> None:
     bfloat16 0.5).
     """
     vector, context = body.vector, body.context
-    if vector is None or vector.count is not None:
+    if vector is None or vector.lanes == "1":
         return
     seen: set[tuple[str, Expr]] = set()
     for node in loads([n for nest in stage.nests for n in nest.roots]):
@@ -97,7 +100,7 @@ def fetch_far_rows(body: Body, stage: Stage, axis: Axis) -> None:
         if step is None or not is_int(step) or not near or _is_cached(buffer):
             continue
         size = buffer.dtype.itemsize
-        if buffer.dtype == buffer.dtype.compute or not buffer.dtype.is_float:
+        if size >= _WHOLE:
             continue
         if int(step) * size < _FAR_BYTES or (access.buffer, place) in seen:
             continue

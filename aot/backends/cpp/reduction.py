@@ -31,7 +31,7 @@ class Reduction:
     """One reduce node: what is accumulated, and how.
 
     `position`: the row-major position within the reduction's domain (arg-reductions only);
-    `index`: the C++ type that holds it.
+    `index`: the C++ type that holds it. `compared`: the lane type that masks are of.
     """
 
     node: Node
@@ -40,6 +40,7 @@ class Reduction:
     dtype: DType
     position: Expr
     index: str
+    compared: str
 
     @property
     def is_arg(self) -> bool:
@@ -56,7 +57,7 @@ class Reduction:
         if self.is_arg:
             largest = "true" if self.kind == "argmax" else "false"
             return f"aot::ArgLanes<{largest}, {lane_type(self.dtype)}, {self.index}, {lanes}>"
-        return value_type(self.dtype, lanes)
+        return value_type(self.dtype, lanes, self.compared)
 
     def identity(self, lanes: str) -> str:
         """The accumulator's start value."""
@@ -76,7 +77,7 @@ class Reduction:
         return _COMBINE[self.kind].format(a=a, b=b)
 
 
-def reduction_of(node: Node, position: Expr, index: str) -> Reduction:
+def reduction_of(node: Node, position: Expr, index: str, compared: str) -> Reduction:
     """Describes a reduce node.
 
     Raises:
@@ -85,18 +86,18 @@ def reduction_of(node: Node, position: Expr, index: str) -> Reduction:
     kind = str(node.attr)
     value = node.args[0]
     if kind in ("any", "all"):
-        return Reduction(node, cast(value, BOOL), kind, BOOL, position, index)
+        return Reduction(node, cast(value, BOOL), kind, BOOL, position, index, compared)
     if kind in ("argmin", "argmax"):
         dtype = UINT8 if value.dtype == BOOL else value.dtype.compute
         wide = cast(value, UINT8) if value.dtype == BOOL else value
-        return Reduction(node, wide, kind, dtype, position, index)
+        return Reduction(node, wide, kind, dtype, position, index, compared)
     if kind not in _COMBINE:
         raise InternalError(f"unknown reduction {kind!r}")
     dtype = node.dtype.compute
     if dtype == BOOL:
-        return Reduction(node, cast(value, BOOL), _BOOL_KIND[kind], BOOL, position, index)
+        return Reduction(node, cast(value, BOOL), _BOOL_KIND[kind], BOOL, position, index, compared)
     wide = value if value.dtype.compute == dtype else cast(value, dtype)
-    return Reduction(node, wide, kind, dtype, position, index)
+    return Reduction(node, wide, kind, dtype, position, index, compared)
 
 
 @dataclass(frozen=True)

@@ -81,7 +81,7 @@ class StageEmitter:
         self._stage = stage
         self._width = width
         self._limits = bounds
-        self._alignment = alignment if alignment is not None else width.most * width.unroll
+        self._alignment = alignment if alignment is not None else width.widest
         reduced = {a.symbol for a in stage.reduction}
         vector = stage.vector
         kept = [a for a in stage.order if a.symbol not in reduced and a != vector]
@@ -251,11 +251,16 @@ class StageEmitter:
         if axis in self._limits:
             sizes = self._limits[axis].sizes
         main = _Copy(width.wide, None, tail=False)
-        if all(size % (width.most * width.unroll) == 0 for size in sizes):
+        if all(size % width.widest == 0 for size in sizes):
             return [main]
         if all(size % width.most == 0 for size in sizes):
             return [main, _Copy(width.single, None, tail=True)]
-        tail = _Copy(width.single, self._body.fresh("tail"), tail=True)
+        lanes = width.single
+        if self._stage.reduction and not self._across and is_int(extent):
+            # Each vector of a tail would walk down the columns by itself.
+            most = max(size % width.widest for size in sizes)
+            lanes = width.wide if most > width.most else lanes
+        tail = _Copy(lanes, self._body.fresh("tail"), tail=True)
         if len(sizes) == 1 and is_int(extent) and sizes[0] < width.least:
             return [tail]
         return [main, tail]
@@ -305,7 +310,7 @@ class StageEmitter:
         for copy in copies:
             accumulators = []
             for node in nodes:
-                reduction = reduction_of(node, position, index)
+                reduction = reduction_of(node, position, index, self._width.element)
                 in_parts = blocking is not None and reduction.is_blocked
                 skips = blocking is not None and copy.tail and blocking.axis == self._stage.vector
                 name = self._body.fresh("acc")

@@ -47,10 +47,13 @@ def is_half(dtype: DType) -> bool:
     return dtype != dtype.compute
 
 
-def value_type(dtype: DType, lanes: str) -> str:
-    """The C++ type of a value: a Mask for bool, else a Vec."""
+def value_type(dtype: DType, lanes: str, compared: str = "") -> str:
+    """The C++ type of a value: a Mask for bool, else a Vec.
+
+    `compared`: the lane type whose comparisons give the mask, where that makes a difference.
+    """
     if dtype == BOOL:
-        return f"aot::Mask<{lanes}>"
+        return f"aot::MaskOf<{compared}, {lanes}>" if compared else f"aot::Mask<{lanes}>"
     return f"aot::Vec<{lane_type(dtype)}, {lanes}>"
 
 

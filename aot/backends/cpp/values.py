@@ -21,10 +21,10 @@ from aot.backends.cpp.text import (
 from aot.backends.guards import Guard
 from aot.backends.scoped import Scoped
 from aot.errors import InternalError
-from aot.ir.dtypes import BOOL, INT32, INT64, UINT8, DType
+from aot.ir.dtypes import BOOL, FLOAT32, INT32, INT64, UINT8, DType
 from aot.ir.kernel_facts import maybe_empty
 from aot.ir.nests import JOINING, Store
-from aot.ir.scalar import Access, IndexCheck, IndexValue, Node
+from aot.ir.scalar import Access, IndexCheck, IndexValue, Node, cast
 from aot.symbolic import Expr, Symbol, expand, integer
 
 
@@ -69,7 +69,8 @@ class Body(Indexer, Scoped[Value]):
     def name(self, text: str, dtype: DType, lanes: str) -> Value:
         """Binds an expression to a fresh variable."""
         variable = self.fresh("x")
-        self.writer.line(f"const {value_type(dtype, lanes)} {variable} = {text};")
+        kind = "auto" if dtype == BOOL else value_type(dtype, lanes)
+        self.writer.line(f"const {kind} {variable} = {text};")
         return Value(variable, dtype, lanes)
 
     def emit(self, node: Node) -> Value:
@@ -111,6 +112,8 @@ class Body(Indexer, Scoped[Value]):
         a, b = (self.as_lanes(x, lanes) for x in args[1:])
         if condition.lanes == "1" and lanes != "1":
             test = condition.text if condition.constant else f"{condition.text}[0]"
+            if args[1].dtype == BOOL:
+                return f"aot::either({test}, {a}, {b})"
             return f"{test} ? {a} : {b}"
         return f"aot::select({self.as_lanes(condition, lanes)}, {a}, {b})"
 
@@ -330,7 +333,7 @@ class Body(Indexer, Scoped[Value]):
         node = store.value
         dtype = self.context.buffers[store.buffer].dtype
         if node.op == "cast" and node.dtype == dtype and is_half(dtype) and store.mode == "set":
-            return node.args[0] if node.args[0].dtype.is_float else node
+            return node.args[0] if node.args[0].dtype.is_float else cast(node.args[0], FLOAT32)
         return node
 
     def _as_stored(self, value: Value, buffer: str) -> Value:

@@ -19,6 +19,11 @@ _LANE_BYTES = {
     **{"uint64_t": 8, "uint32_t": 4, "uint16_t": 2},
 }
 
+MOST_LANES = 64
+"""Of a mask."""
+_LIGHT = 12
+"""Weight of a body of which a reduction has many sums at once."""
+
 
 @dataclass(frozen=True)
 class Width:
@@ -39,6 +44,11 @@ class Width:
         return _WIDEST_REGISTER // _LANE_BYTES.get(self.element, 1)
 
     @property
+    def widest(self) -> int:
+        """Lanes of the main loop at the widest ISA level, which those of all levels divide."""
+        return min(self.most * self.unroll, MOST_LANES)
+
+    @property
     def least(self) -> int:
         """Lanes of the main loop at the narrowest ISA level."""
         return _NARROWEST_REGISTER // _LANE_BYTES.get(self.element, 1) * self.unroll
@@ -51,8 +61,15 @@ class Width:
         """The C++ constants `single` and `wide`."""
         lines = [f"constexpr int {self.single} = aot::native_lanes<{self.element}>();"]
         if self.wide != self.single:
-            lines.append(f"constexpr int {self.wide} = {self.unroll} * {self.single};")
+            lines.append(f"constexpr int {self.wide} = {self._wide()};")
         return lines
+
+    def _wide(self) -> str:
+        """Lanes of the main loop at the level that is compiled for."""
+        if self.unroll * self.most <= MOST_LANES:
+            return f"{self.unroll} * {self.single}"
+        wide = f"{self.unroll} * {self.single}"
+        return f"{wide} < {MOST_LANES} ? {wide} : {MOST_LANES}"
 
 
 def choose_width(stage: Stage, context: KernelContext, number: int) -> Width:
@@ -60,8 +77,7 @@ def choose_width(stage: Stage, context: KernelContext, number: int) -> Width:
     roots = [n for nest in stage.nests for n in nest.roots]
     nodes = postorder(roots)
     element = _element(nodes)
-    # A mask has at most 64 lanes.
-    unroll = min(_unroll(stage, roots), 64 * _LANE_BYTES.get(element, 1) // _WIDEST_REGISTER)
+    unroll = _unroll(stage, roots) * _narrowing(stage, nodes, element, context)
     if stage.vector is not None:
         unroll = _aligned_unroll(stage, nodes, context, element, unroll)
     single = f"L{number}"
@@ -81,8 +97,24 @@ def _element(nodes: Sequence[Node]) -> str:
 def _unroll(stage: Stage, roots: Sequence[Node]) -> int:
     weight = body_weight(roots)
     if stage.reduction:
-        return 4 if weight <= 12 else 2 if weight <= 64 else 1
+        return 4 if weight <= _LIGHT else 2 if weight <= 64 else 1
     return 2 if is_dear(roots) else 1
+
+
+def _narrowing(stage: Stage, nodes: Sequence[Node], element: str, context: KernelContext) -> int:
+    """How many lanes a reduction down columns has in the place of one.
+
+    What it reads of a row are then as many bytes, however wide the lanes are: whole lines, each
+    of which comes from far once.
+    """
+    reduced = {a.symbol for a in stage.reduction}
+    if not reduced or stage.vector is None or stage.vector.symbol in reduced:
+        return 1
+    if body_weight([n for nest in stage.nests for n in nest.roots]) > _LIGHT:
+        return 1
+    loaded = [context.buffers[n.attr.buffer].dtype for n in nodes if isinstance(n.attr, Access)]
+    widest = max((dtype.itemsize for dtype in loaded), default=0)
+    return max(1, _LANE_BYTES.get(element, 1) // widest) if widest else 1
 
 
 def _aligned_unroll(
@@ -98,7 +130,7 @@ def _aligned_unroll(
     offsets += [context.offset(s.buffer, s.index) for s in stores]
     best, fewest = 1, None
     while unroll >= 1:
-        axis = VectorAxis(stage.vector.symbol, most * unroll)
+        axis = VectorAxis(stage.vector.symbol, min(most * unroll, MOST_LANES))
         without = sum(lane_step(o, axis) is None for o in offsets)
         if fewest is None or without < fewest:
             best, fewest = unroll, without

@@ -41,3 +41,14 @@ def test_rows_that_pass_through_scratch_are_shared_out_among_threads(
     assert blocking.rows * size > blocking.mb or size == 224
     assert blocking.work(pixels) >= units
     assert blocking.mc == min(blocking.rows * size, PATCH_PIXELS)
+
+
+def test_few_outputs_keep_a_block_of_pixels_near_and_take_taps_whole() -> None:
+    """Each tap reads the block's pixels again, for the products of one panel at most."""
+    few, many = (
+        ConvShape(1, 296, oc, (1, 5, 5), dilation=(1, 2, 2), padding=(0, 4, 4)) for oc in (8, 64)
+    )
+    block, wide = (conv_blocking(shape, 6272, 56) for shape in (few, many))
+    assert block.mc * few.ic * 4 <= conv_heuristic._ORDERED_BYTES < wide.mc * few.ic * 4
+    assert block.kb == few.ic  # 256 would cut it
+    assert wide.kb < few.ic

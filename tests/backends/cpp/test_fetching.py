@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from aot.ir.dtypes import BFLOAT16, FLOAT32, INT32, INT64
+from aot.ir.dtypes import BFLOAT16, FLOAT16, FLOAT32, INT32, INT64, UINT8
 from aot.ir.nests import LoopNest, Store
 from aot.ir.origin import NO_ORIGIN
 from aot.ir.scalar import binary, cast, check_index, const, load, reduce_
@@ -96,6 +96,8 @@ def test_rows_that_values_join_are_fetched():
         (FLOAT32, 700, 1391, False),
         (BFLOAT16, 9000, 70, False),  # many rows a page
         (BFLOAT16, 70, 1391, False),  # in a near cache
+        (FLOAT16, 2383, 440, True),  # four rows a page
+        (UINT8, 1024, 1000, True),
     ],
 )
 def test_rows_of_halves_that_lie_far_apart_are_fetched_for_sums_of_columns(

@@ -3,8 +3,19 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
-from aot.ir.dtypes import BFLOAT16, BOOL, FLOAT32, FLOAT64, INT8, INT32, INT64, UINT8
+from aot.ir.dtypes import (
+    BFLOAT16,
+    BOOL,
+    FLOAT16,
+    FLOAT32,
+    FLOAT64,
+    INT8,
+    INT32,
+    INT64,
+    UINT8,
+)
 from aot.ir.scalar import binary, cast, const, reduce_, unary
 from aot.ir.tensors import Dim
 from aot.symbolic import as_expr, dim
@@ -47,6 +58,33 @@ def test_every_kind_and_dtype_along_rows_columns_and_everything():
             whole = maker.output(f"all_{name}", value.dtype, [])
             maker.kernel([nest("n", [], [i, j], (whole, [], value))])
     Program(maker.graph()).check(inputs, rtol=2e-5, atol=0)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "columns", "wide", "tail"),
+    [
+        (UINT8, 1024, "4 * L0 < 64 ? 4 * L0 : 64", None),  # a mask's lanes, at every level
+        (FLOAT16, 440, "8 * L0 < 64 ? 8 * L0 : 64", "W0"),  # as many bytes of a row as of floats
+        (FLOAT32, 440, "4 * L0", "W0"),
+        (FLOAT32, 72, "4 * L0", "L0"),  # a vector's at most
+    ],
+)
+def test_columns_are_read_in_whole_lines_and_what_is_left_of_them_at_once(
+    dtype, columns, wide, tail
+):
+    rng = np.random.default_rng(seeded(31))
+    maker, rows = GraphMaker(), 40
+    i, j = axes(rows, columns)
+    inputs = {maker.buffer("x", dtype, [rows, columns]): sample(rng, dtype, (rows, columns))}
+    value = reduce_("max", maker.read("x", i.symbol, j.symbol))
+    out = maker.output("o", dtype, [columns])
+    maker.kernel([nest("n", [j], [i], (out, [j.symbol], value))], order=(i, j))
+    program = Program(maker.graph())
+    text = program.emitted.functions[0].text
+    assert f"constexpr int W0 = {wide};" in text
+    assert ("tail" in text) == (tail is not None)
+    assert tail is None or f", {tail}>::" in text or f"i1 += {tail})" in text
+    program.check(inputs, exact=True)
 
 
 def test_scalar_loops_and_three_axes():

@@ -181,6 +181,17 @@ def test_half_types_are_widened_and_rounded_once():
     Program(maker.graph()).check(inputs, exact=True)
 
 
+def test_integers_that_are_stored_as_halves_are_rounded_by_the_store_alone():
+    maker, inputs = GraphMaker(), {}
+    (i,) = axes(N)
+    inputs[maker.buffer("x", INT32, [N])] = np.arange(N, dtype=np.int32) * 259 - 4000
+    value = cast(maker.read("x", i.symbol), BFLOAT16)
+    maker.kernel([nest("n", [i], [], (maker.output("o", BFLOAT16, [N]), [i.symbol], value))])
+    program = Program(maker.graph())
+    assert "round_to" not in program.emitted.functions[0].text
+    program.check(inputs, exact=True)
+
+
 def test_bool_algebra_where_and_bitcast():
     rng = np.random.default_rng(seeded(6))
     maker, inputs = GraphMaker(), {}

@@ -365,6 +365,7 @@ CHUNKS = [  # of input channels, of which the last one has fewer; some by hand
     (square(200, 7, 3, stride=2, padding=1), 1, (1, 12, 29), {}),
     (ConvShape(2, 20, 3, (3, 3, 3), padding=(1, 1, 1)), 1, (4, 5, 17), {"inputs": 8}),
     (square(512, 2, 1), 1, (1, 6, 19), {"inputs": 100}),
+    (square(2, 3, 7, stride=4, padding=3), 1, (1, 9, 150), {}),  # lines in quarters, and ends
 ]
 LAST_CASES = [
     *PLANES_CASES,

@@ -7,6 +7,8 @@ import subprocess
 import numpy as np
 import pytest
 
+from aot.backends.cpp import gemm_heuristic
+from aot.backends.cpp.gemm_heuristic import PANEL
 from aot.backends.cpp.toolchain import find_toolchain
 from tests.backends.cpp.tmpl.build import INCLUDE, LEVELS, aligned, build, call, levels
 
@@ -176,3 +178,31 @@ def test_a_height_that_is_not_named_gives_the_same_bytes(level, kind):
         np.testing.assert_allclose(results[0], expected, rtol=tolerance, atol=tolerance)
         assert results[1].tobytes() == results[0].tobytes()
         assert results[2].tobytes() == results[0].tobytes()
+
+
+JOINED = """
+#include "aot/tmpl/gemm.h"
+#define EXPORT extern "C" __attribute__((visibility("default")))
+using namespace aot::tmpl;
+// Panels of a block of `count` that are multiplied together at last, their last one by half.
+EXPORT int64_t at_last(int64_t count) {
+  int64_t left = count, last = 0;
+  for (; left > 0; left -= last) {
+    last = next_panels<float, kAllHeights | kHalfLast>(left, 1, true, count);
+  }
+  return last;
+}
+EXPORT int64_t step() { return kStepPanels; }
+"""
+
+
+def test_a_panel_and_a_half_go_together_however_columns_are_divided():
+    level = "x86-64-v3"
+    if level not in levels():
+        pytest.skip(f"this machine does not run {level}")
+    library = build(JOINED, level)
+    assert library.step() * PANEL == gemm_heuristic._STEP
+    assert [library.at_last(count) for count in (1, 2, 3, 4, 5)] == [1, 2, 2, 1, 2]
+    for count in range(1, 20):
+        cuts = range(0, count, library.step())
+        assert {library.at_last(count - cut) for cut in cuts} == {library.at_last(count)}

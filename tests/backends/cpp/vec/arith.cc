@@ -114,3 +114,48 @@ INTEGER(int16, int16_t)
 INTEGER(int8, int8_t)
 INTEGER(uint8, uint8_t)
 ARG(float32_i32, float, argmax, true, int32_t)
+
+// Bytes of the lanes of masks: of comparisons, of such as meet, of bytes not 0, and of none of
+// these.
+EXPORT void mask_widths(int64_t* widths) {
+  const auto width = [](auto mask) -> int64_t {
+#if AOT_ISA_LEVEL >= 4
+    return 0 * sizeof(mask);
+#else
+    return sizeof(typename decltype(mask.m)::Elem);
+#endif
+  };
+  const auto bytes = aot::Vec<int8_t, 16>(1) < int8_t{2};
+  const auto doubles = aot::Vec<double, 16>(1) < 2.0;
+  widths[0] = width(bytes);
+  widths[1] = width(aot::Vec<int16_t, 16>(1) < int16_t{2});
+  widths[2] = width(aot::Vec<float, 16>(1) < 2.0f);
+  widths[3] = width(doubles);
+  widths[4] = width(bytes & ~bytes);
+  widths[5] = width(bytes | doubles);
+  widths[6] = width(aot::to_mask(aot::Vec<uint8_t, 16>(1)));
+  widths[7] = width(aot::Mask<16>(true));
+}
+// Lanes of FIRST bytes as those of 1, 2, 4 and 8: as numbers, and as bits.
+#define MASK_LANES(N, FIRST, A)                                                     \
+  EXPORT void mask_lanes_##N##_##FIRST(const uint8_t* x, uint8_t* y, uint64_t* z) { \
+    const auto given = aot::convert<A>(aot::load<uint8_t, N>(x)) != A{0};           \
+    const auto each = [&](auto mask, int i) {                                       \
+      aot::store(y + i * N, mask);                                                  \
+      z[i] = aot::detail::mask_bits(mask);                                          \
+    };                                                                              \
+    each(aot::MaskOf<int8_t, N>(given), 0);                                         \
+    each(aot::MaskOf<int16_t, N>(given), 1);                                        \
+    each(aot::MaskOf<int32_t, N>(given), 2);                                        \
+    each(aot::MaskOf<int64_t, N>(given), 3);                                        \
+  }
+#define MASK_LANES_OF(N)    \
+  MASK_LANES(N, 1, int8_t)  \
+  MASK_LANES(N, 2, int16_t) \
+  MASK_LANES(N, 4, int32_t) \
+  MASK_LANES(N, 8, int64_t)
+MASK_LANES_OF(4)
+MASK_LANES_OF(8)
+MASK_LANES_OF(16)
+MASK_LANES_OF(32)
+MASK_LANES_OF(64)

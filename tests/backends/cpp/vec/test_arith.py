@@ -270,3 +270,22 @@ def test_kernels_leave_the_x87_unit_alone(level):
     macros = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     assert "__SSE4_2__" in macros
     assert "__MMX__" not in macros
+
+
+def test_masks_have_lanes_as_wide_as_what_was_compared(level, library):
+    """Those that meet keep their width, or have the most common one; AVX-512 has bits."""
+    widths = np.zeros(8, np.int64)
+    call(library, "mask_widths", widths)
+    expected = [0] * 8 if level == "x86-64-v4" else [1, 2, 4, 8, 1, 4, 1, 4]
+    assert widths.tolist() == expected
+
+
+@pytest.mark.parametrize("lanes", [4, 8, 16, 32, 64])
+def test_masks_of_every_width_become_those_of_every_other(library, lanes):
+    rng = np.random.default_rng(seeded(21))
+    given = rng.integers(0, 2, lanes).astype(np.uint8)
+    for first in (1, 2, 4, 8):
+        out, bits = np.full((4, lanes), 9, np.uint8), np.zeros(4, np.uint64)
+        call(library, f"mask_lanes_{lanes}_{first}", given, out, bits)
+        np.testing.assert_array_equal(out, np.broadcast_to(given, out.shape))
+        assert bits.tolist() == [int("".join(map(str, given[::-1])), 2)] * 4

@@ -41,9 +41,9 @@ template <int N, class T>
 AOT_INLINE Vec<T, N> spread(Vec<T, 1> x) {
   return Vec<T, N>(x[0]);
 }
-template <int N>
-AOT_INLINE Mask<N> spread(Mask<1> x) {
-  return Mask<N>(x[0]);
+template <int N, int M>
+AOT_INLINE Mask<N, M> spread(Mask<1, M> x) {
+  return Mask<N, M>(x[0]);
 }
 
 // Identities of minimum and maximum.
@@ -97,8 +97,8 @@ AOT_INLINE Vec<int64_t, N> lanes_of(const F& f) {
 
 // One element in the lanes of the mask, zero elsewhere; the element is not touched when no lane is
 // in the mask.
-template <class T, int N, class S>
-AOT_INLINE Vec<T, N> broadcast_m(const S* p, Mask<N> m) {
+template <class T, int N, class S, int M>
+AOT_INLINE Vec<T, N> broadcast_m(const S* p, Mask<N, M> m) {
   if (!any(m)) return Vec<T, N>(T(0));
   return select(m, broadcast<T, N>(p), Vec<T, N>(T(0)));
 }
@@ -131,7 +131,7 @@ AOT_INLINE Vec<int64_t, N> check_index(Vec<int64_t, N> x, int64_t size, int64_t 
 template <int N>
 AOT_INLINE Vec<int32_t, N> check_narrow(Vec<int32_t, N> x, int32_t size, int64_t n,
                                         int32_t* fault) {
-  const Mask<N> outside = (x < 0) | (x >= size);
+  const auto outside = (x < 0) | (x >= size);
   const bool bad = any(n >= N ? outside : outside & first_n<N>(n));
   if (AOT_UNLIKELY(bad)) *fault = AOT_KERNEL_FAULT_INDEX;
   if (!AOT_UNLIKELY(bad) && n >= N) return x;
@@ -172,8 +172,8 @@ AOT_INLINE Vec<T, N> load_turned_n(const S* p, int64_t first, int64_t size, int6
   if (first + imin(n, N) <= size) return load_n<T, N>(p + first, n);
   return gather_n<T, N>(p, ring_places<N>(first, size), n);
 }
-template <class T, int N, class S>
-AOT_INLINE Vec<T, N> load_turned_m(const S* p, int64_t first, int64_t size, Mask<N> m) {
+template <class T, int N, class S, int M>
+AOT_INLINE Vec<T, N> load_turned_m(const S* p, int64_t first, int64_t size, Mask<N, M> m) {
   if (first + N <= size) return load_m<T, N>(p + first, m);
   return gather_m<T, N>(p, ring_places<N>(first, size), m);
 }

@@ -116,6 +116,19 @@ constexpr AOT_INLINE int next_panels(int64_t left, int widest) {
   return int(min64(left, widest));
 }
 
+// Panels whose multiples units and chunks of columns begin at (`_STEP` in gemm_heuristic.py).
+inline constexpr int64_t kStepPanels = 3;
+
+// The same of a block's `count` panels, of which the last one may be multiplied by half, by
+// micro-kernels of these heights: then with the one before it, where a division of the columns
+// among threads could not come between both, as sums must not depend on that.
+template <class T, Heights kHeights>
+AOT_INLINE int next_panels(int64_t left, int widest, bool half, int64_t count) {
+  constexpr bool kJoins = kJoinsHalves<T> && (kHeights & kHalfLast) != 0;
+  if (kJoins && half && left == 2 && (count - 1) % kStepPanels != 0) return 2;
+  return next_panels(left, widest);
+}
+
 // Set as bits from here on: how many panels go together with a last one that is half empty.
 inline constexpr int kHalfGroups = 20;
 
@@ -181,10 +194,10 @@ template <class Op, Heights kHeights>
 inline constexpr MicroTable<typename Op::Type> kHalfLastTable = make_half_last_table<Op, kHeights>(
     std::make_integer_sequence<int, 4 * RegisterBlock<typename Op::Type>::kRows>{});
 
-// fn[rows - 1] for half a panel.
+// fn[panels - 1][rows - 1] for half a panel, alone or behind a whole one.
 template <class T>
 struct HalfTable {
-  MicroFn<T> fn[RegisterBlock<T>::kRows];
+  MicroFn<T> fn[kJoinsHalves<T> ? 2 : 1][RegisterBlock<T>::kRows];
 };
 
 template <class Op, Heights kHeights, int... MR>
@@ -192,7 +205,12 @@ constexpr auto make_half_table(std::integer_sequence<int, MR...>) {
   HalfTable<typename Op::Type> table{};
   (
       [&] {
-        if constexpr ((kHeights >> MR & 1) != 0) table.fn[MR] = half_kernel<Op, MR + 1>;
+        if constexpr ((kHeights >> MR & 1) != 0) {
+          table.fn[0][MR] = half_kernel<Op, MR + 1>;
+          if constexpr (kJoinsHalves<typename Op::Type>) {
+            table.fn[1][MR] = joined_kernel<Op, MR + 1>;
+          }
+        }
       }(),
       ...);
   return table;
@@ -254,7 +272,7 @@ __attribute__((noinline, cold)) void any_height(MicroArgs<T> m, int rows, int pa
 // of that one.
 template <class T>
 AOT_INLINE bool takes_half(bool half, int64_t panels, bool last) {
-  return half && last && (kHalvesVectors<T> || panels == 1);
+  return half && last && (kHalvesVectors<T> || panels <= (kJoinsHalves<T> ? 2 : 1));
 }
 
 // One strip of `rows` rows by `panels` panels, of the last one maybe by half. It is right at every
@@ -272,12 +290,12 @@ AOT_INLINE void micro(int rows, int panels, const MicroArgs<T>& m, bool half = f
   if constexpr ((kHeights & kInSharedTables) != 0 && kNamed == kPossible && kSharable<Op>) {
     constexpr bool kHalves = (kHeights & kHalfLast) != 0 && kHalvesPanels<T>;
     if constexpr (kHalves) {
-      if (half) return SharedTables<Op>::half.fn[rows - 1](m);
+      if (half) return SharedTables<Op>::half.fn[panels - 1][rows - 1](m);
     }
     return SharedTables<Op>::whole.fn[rows - 1][panels - 1](m);
   }
   if constexpr ((kHeights & kHalfLast) != 0 && kHalvesPanels<T>) {
-    const MicroFn<T> fn = half ? kHalfTable<Op, kNamed>.fn[rows - 1] : nullptr;
+    const MicroFn<T> fn = half ? kHalfTable<Op, kNamed>.fn[panels - 1][rows - 1] : nullptr;
     if (fn != nullptr) return fn(m);
   }
   const MicroFn<T> fn = kMicroTable<Op, kNamed>.fn[rows - 1][panels - 1];
@@ -346,7 +364,7 @@ AOT_INLINE void block_by_strips(const BlockArgs<T, PackedB<T>>& a, const Done& d
     // Rows of a dense matrix follow each other: the first panels fetch the next strip's.
     const T* next = a.rows[i0 + mr - 1] + a.kc;
     for (int64_t j = 0; j < a.panels;) {
-      const int np = next_panels(a.panels - j, widest);
+      const int np = next_panels<T, kHeights>(a.panels - j, widest, a.half, a.panels);
       const T* b = a.b.b + j * a.b.panel_stride;
       T* c = a.c + (a.one_strip ? 0 : i0 * a.ldc) + j * kPanel;
       const T* fetch = j == 0 && a.taps == 1 ? next : b;
@@ -406,7 +424,7 @@ AOT_INLINE void chunk_by_panels(const BlockArgs<T, Source>& a, MicroArgs<T> m, i
   const T* const* rows = m.rows;
   int64_t first = 0;  // of the panels that C has
   for (int64_t j = 0; j < a.panels;) {
-    const int np = next_panels(a.panels - j, widest);
+    const int np = next_panels<T, kHeights>(a.panels - j, widest, a.half, a.panels);
     const Panels<T> view = a.b.view(j, np, a.panels, k, m.taps * m.kc);
     m.b = view.b;
     m.panel_stride = view.panel_stride;

@@ -138,6 +138,12 @@ inline constexpr int kPanelParts =
 template <class T>
 inline constexpr bool kHalvesPanels = kVectorRegisters < 32 && Simd<T>::kPerPanel > 1;
 
+// A panel and the lower half of the next one, of three vectors, are then multiplied together, by
+// half a strip's rows at a time: half a panel alone takes a load of A for each operation.
+template <class T>
+inline constexpr bool kJoinsHalves =
+    kHalvesPanels<T> && kPanelParts<T> == 1 && Simd<T>::kPerPanel == 2;
+
 // Whether a tap has the row of zeros, which there may not be, at all rows of a strip.
 template <int MR, class T>
 AOT_INLINE bool only_zeros(const T* const* rows, const T* zeros) {
@@ -148,15 +154,15 @@ AOT_INLINE bool only_zeros(const T* const* rows, const T* zeros) {
   return true;
 }
 
-// One part of the panels, kPer vectors of each; moves `prefetch` on. HALF: of the last vector only
-// the lower half has columns, and the upper one's results are zeros.
+// One part of the panels, kPer vectors of each, of the last one FEWER less; moves `prefetch` on.
+// HALF: of the last vector only the lower half has columns, and the upper one's results are zeros.
 template <class Op, int MR, int NP, class T = typename Op::Type,
-          int kPer = Simd<T>::kPerPanel / kPanelParts<T>, bool HALF = false>
+          int kPer = Simd<T>::kPerPanel / kPanelParts<T>, bool HALF = false, int FEWER = 0>
 AOT_INLINE void micro_body(const MicroArgs<T>& m, int part, const T*& prefetch) {
   using S = Simd<T>;
   using V = typename S::V;
   using Half = HalfVector<T>;
-  constexpr int kVecs = NP * kPer, kWhole = kVecs - HALF;
+  constexpr int kVecs = NP * kPer - FEWER, kWhole = kVecs - HALF;
   // Half a panel's vectors have two k's side by side, so that a load of A is for both.
   constexpr bool kTwos = HALF && NP == 1;
   constexpr int kNeeded = 8;  // sums that hide the latency of an operation
@@ -305,6 +311,22 @@ __attribute__((noinline)) void half_kernel(const MicroArgs<typename Op::Type>& m
     for (int part = 0; part < kHalf; ++part) micro_body<Op, MR, 1>(m, part, prefetch);
   } else {
     micro_body<Op, MR, 1, T, Simd<T>::kPerPanel / 2>(m, 0, prefetch);
+  }
+}
+
+// A panel and the lower half of the next one.
+template <class Op, int MR>
+__attribute__((noinline)) void joined_kernel(const MicroArgs<typename Op::Type>& m) {
+  using T = typename Op::Type;
+  constexpr int kUpper = (MR + 1) / 2, kLower = MR - kUpper, kPer = Simd<T>::kPerPanel;
+  const auto* prefetch = m.prefetch;
+  micro_body<Op, kUpper, 2, T, kPer, false, kPer / 2>(m, 0, prefetch);
+  if constexpr (kLower > 0) {
+    MicroArgs<T> lower = m;
+    lower.rows += kUpper;
+    lower.c += kUpper * m.ldc;
+    lower.prefetch_stride = lower.prefetch_step = 0;
+    micro_body<Op, kLower, 2, T, kPer, false, kPer / 2>(lower, 0, lower.prefetch);
   }
 }
 

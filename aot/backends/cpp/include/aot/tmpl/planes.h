@@ -148,7 +148,19 @@ struct PlanesRun {
         return;
       }
     }
-    for (; i < right; ++i) out[i % Cfg::SW * S::kPhase + i / Cfg::SW] = at(row, first + i);
+    if constexpr (Cfg::SW == 4) {
+      if (p.sw == 1 && right - left >= 4 * kL) {
+        for (; i < right; i += 4 * kL) {
+          const int64_t from = min64(i, right - 4 * kL);
+          in_quarters(row + first + from, from, out);
+        }
+        return;
+      }
+    }
+    for (int64_t q = 0; q < Cfg::SW; ++q) {  // what goes to one phase, without a division each
+      T* to = out + (i + q) % Cfg::SW * S::kPhase + (i + q) / Cfg::SW;
+      for (int64_t j = i + q; j < right; j += Cfg::SW) *to++ = at(row, first + j);
+    }
   }
   AOT_INLINE T at(const A* row, int64_t column) const { return as<T>(row[column * p.sw]); }
 
@@ -160,6 +172,21 @@ struct PlanesRun {
   static AOT_INLINE void parted(const V& here, const V& next, int64_t from, T* out) {
     Vec::store(out + from % 2 * S::kPhase + from / 2, here);
     Vec::store(out + (from + 1) % 2 * S::kPhase + (from + 1) / 2, next);
+  }
+
+  // Four vectors of a row from column `from` on, to columns of the four remainders by four.
+  static AOT_INLINE void in_quarters(const A* in, int64_t from, T* out) {
+    constexpr auto kAll = std::make_integer_sequence<int, int(kL)>{};
+    const V a = load_widened<T>(in), b = load_widened<T>(in + kL);
+    const V c = load_widened<T>(in + 2 * kL), d = load_widened<T>(in + 3 * kL);
+    const V even[2] = {every_second<0>(a, b, kAll), every_second<0>(c, d, kAll)};
+    const V odd[2] = {every_second<1>(a, b, kAll), every_second<1>(c, d, kAll)};
+    const V all[4] = {
+        every_second<0>(even[0], even[1], kAll), every_second<0>(odd[0], odd[1], kAll),
+        every_second<1>(even[0], even[1], kAll), every_second<1>(odd[0], odd[1], kAll)};
+    AOT_UNROLL for (int q = 0; q < 4; ++q) {
+      Vec::store(out + (from + q) % 4 * S::kPhase + (from + q) / 4, all[q]);
+    }
   }
 
   // Rows of which a vector of each remainder holds all `there` elements that exist, to columns from

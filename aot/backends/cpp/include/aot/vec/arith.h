@@ -76,7 +76,7 @@ AOT_INLINE Vec<T, N> copysign(Vec<T, N> a, Vec<T, N> b) {
   return bitcast<T>(magnitude | (detail::bits_of(b) & detail::kSignBit<T>));
 }
 template <class T, int N>
-AOT_INLINE Mask<N> signbit(Vec<T, N> a) {
+AOT_INLINE MaskOf<T, N> signbit(Vec<T, N> a) {
   if constexpr (detail::kIsFloat<T>) {
     return detail::bits_of(a) < detail::SignedOf<T>(0);
   } else {
@@ -84,23 +84,23 @@ AOT_INLINE Mask<N> signbit(Vec<T, N> a) {
   }
 }
 template <class T, int N>
-AOT_INLINE Mask<N> isnan(Vec<T, N> a) {
+AOT_INLINE MaskOf<T, N> isnan(Vec<T, N> a) {
   return a != a;
 }
 template <class T, int N>
-AOT_INLINE Mask<N> isinf(Vec<T, N> a) {
+AOT_INLINE MaskOf<T, N> isinf(Vec<T, N> a) {
   if constexpr (detail::kIsFloat<T>) {
     return abs(a) == detail::kInf<T>;
   } else {
-    return Mask<N>(false);
+    return MaskOf<T, N>(false);
   }
 }
 template <class T, int N>
-AOT_INLINE Mask<N> isfinite(Vec<T, N> a) {
+AOT_INLINE MaskOf<T, N> isfinite(Vec<T, N> a) {
   if constexpr (detail::kIsFloat<T>) {
     return abs(a) < detail::kInf<T>;
   } else {
-    return Mask<N>(true);
+    return MaskOf<T, N>(true);
   }
 }
 // -1, 0 or 1; 0 for NaN and for -0.0 (torch.sign).

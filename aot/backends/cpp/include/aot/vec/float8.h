@@ -106,7 +106,7 @@ struct Storage<f8e8m0fnu> {
   AOT_MEMBER static Vec<uint8_t, N> narrow(Vec<T, N> value) {
     const Vec<int32_t, N> bits = bitcast<int32_t>(convert<float>(value)) & 0x7fffffff;
     const Vec<int32_t, N> exponent = bits >> 23;
-    const Mask<N> above =
+    const auto above =
         ((bits & 0x400000) != 0) & (((bits & 0x3fffff) != 0) | (exponent > 0)) & (exponent < 0xff);
     return convert<uint8_t>(select(above, exponent + Vec<int32_t, N>(1), exponent));
   }

@@ -38,8 +38,8 @@ AOT_MASKED_MOVES(8, epi64, __mmask8, __mmask8, __mmask8)
 #undef AOT_MASKED_MOVES
 #undef AOT_MASKED_MOVE
 
-template <class T, int N>
-AOT_INLINE uint64_t move_mask(Mask<N> m) {
+template <class T, int N, int M>
+AOT_INLINE uint64_t move_mask(Mask<N, M> m) {
   // Garbage bits matter only where the register has more lanes than the Vec.
   return N < Vec<T, N>::kRegLanes ? mask_bits(m) : m.m;
 }
@@ -103,9 +103,9 @@ struct MaskedMove<8, 32> {
 };
 
 // Lane mask of T's width, with the lanes past N off.
-template <class T, int N>
-AOT_INLINE RawOf<Vec<T, N>> move_mask(Mask<N> m) {
-  const Vec<SignedOf<T>, N> lanes = convert<SignedOf<T>>(m.m);
+template <class T, int N, int M>
+AOT_INLINE RawOf<Vec<T, N>> move_mask(Mask<N, M> m) {
+  const Vec<SignedOf<T>, N> lanes = MaskOf<T, N>(m).m;
   if constexpr (N < Vec<T, N>::kRegLanes) {
     using R = typename Vec<SignedOf<T>, N>::R;
     R keep{};
@@ -137,8 +137,8 @@ AOT_GATHER(8, 8, 32, __m256i, __m256i, long long, _mm256_mask_i64, epi64)
 #endif
 
 // p[index[i]] where m, zero (and no access) elsewhere.
-template <class T, class I, int N>
-AOT_INLINE Vec<T, N> gather_raw(const T* p, Vec<I, N> index, Mask<N> m) {
+template <class T, class I, int N, int M>
+AOT_INLINE Vec<T, N> gather_raw(const T* p, Vec<I, N> index, Mask<N, M> m) {
   using V = Vec<T, N>;
   if constexpr (V::kSplit || Vec<I, N>::kSplit) {
     return join(gather_raw(p, lo_half(index), lo_half(m)),
@@ -160,8 +160,8 @@ AOT_INLINE Vec<T, N> gather_raw(const T* p, Vec<I, N> index, Mask<N> m) {
   }
 }
 
-template <class T, int N>
-AOT_INLINE Vec<T, N> load_steps(const T* p, int64_t stride, Mask<N> m) {
+template <class T, int N, int M>
+AOT_INLINE Vec<T, N> load_steps(const T* p, int64_t stride, Mask<N, M> m) {
   return gather_raw(p, iota<int64_t, N>(0, stride), m);
 }
 

@@ -59,7 +59,7 @@ AOT_INLINE Vec<T, N> div_nonzero(Vec<T, N> a, Vec<T, N> b) {
   } else {
 #if AOT_ISA_LEVEL >= 4
     const Vec<T, N> bound(T(1) << 52);
-    const Mask<N> small = (abs(a) < bound) & (abs(b) < bound);
+    const auto small = (abs(a) < bound) & (abs(b) < bound);
     if (AOT_LIKELY(all(kIsSigned<T> ? small & (a >= -(T(1) << 52)) : small))) {
       return div_in<double>(a, b);
     }
@@ -70,9 +70,9 @@ AOT_INLINE Vec<T, N> div_nonzero(Vec<T, N> a, Vec<T, N> b) {
 
 // Whether the signs of two values differ.
 template <class T, int N>
-AOT_INLINE Mask<N> signs_differ(Vec<T, N> a, Vec<T, N> b) {
+AOT_INLINE MaskOf<T, N> signs_differ(Vec<T, N> a, Vec<T, N> b) {
   if constexpr (!kIsSigned<T>) {
-    return Mask<N>(false);
+    return MaskOf<T, N>(false);
   } else {
     return (a < T(0)) ^ (b < T(0));
   }
@@ -88,7 +88,7 @@ AOT_INLINE Vec<T, N> div_trunc(Vec<T, N> a, Vec<T, N> b) {
     return trunc(a / b);
   } else {
     const Vec<T, N> zero(T(0)), one(T(1));
-    const Mask<N> bad = b == zero;
+    const auto bad = b == zero;
     return select(bad, zero, detail::div_nonzero(a, select(bad, one, b)));
   }
 }
@@ -128,11 +128,11 @@ AOT_INLINE Vec<T, N> div_floor(Vec<T, N> a, Vec<T, N> b) {
     return select(b == T(0), plain, out);
   } else {
     const Vec<T, N> zero(T(0)), one(T(1));
-    const Mask<N> bad = b == zero;
+    const auto bad = b == zero;
     const Vec<T, N> divisor = select(bad, one, b);
     const Vec<T, N> q = detail::div_nonzero(a, divisor);
     const Vec<T, N> r = a - q * divisor;
-    const Mask<N> lower = (r != zero) & detail::signs_differ(r, divisor);
+    const auto lower = (r != zero) & detail::signs_differ(r, divisor);
     return select(bad, zero, select(lower, q - one, q));
   }
 }
@@ -143,7 +143,7 @@ template <class T, int N>
 AOT_INLINE Vec<T, N> fmod(Vec<T, N> a, Vec<T, N> b) {
   if constexpr (!detail::kIsFloat<T>) {
     const Vec<T, N> zero(T(0)), one(T(1));
-    const Mask<N> bad = b == zero;
+    const auto bad = b == zero;
     const Vec<T, N> divisor = select(bad, one, b);
     return select(bad, zero, a - detail::div_nonzero(a, divisor) * divisor);
   } else {
@@ -158,7 +158,7 @@ AOT_INLINE Vec<T, N> fmod(Vec<T, N> a, Vec<T, N> b) {
     if (AOT_LIKELY(all(abs(q) < bound))) {
       const Vec<T, N> zero(T(0));
       Vec<T, N> r = fnma(q, b, a);
-      const Mask<N> over = (r != zero) & ((r < zero) ^ (a < zero));
+      const auto over = (r != zero) & ((r < zero) ^ (a < zero));
       r = select(over, r + copysign(b, a), r);
       r = select(abs(a) < abs(b), a, r);  // also b = inf
       return copysign(r, a);
@@ -174,7 +174,7 @@ template <class T, int N>
 AOT_INLINE Vec<T, N> shift_left(Vec<T, N> a, Vec<T, N> b) {
   if constexpr (sizeof(T) < 4) {
     const Vec<int32_t, N> count = convert<int32_t>(b);
-    const Mask<N> good = (count >= 0) & (count < static_cast<int32_t>(8 * sizeof(T)));
+    const auto good = (count >= 0) & (count < static_cast<int32_t>(8 * sizeof(T)));
     return convert<T>(shift_left(convert<int32_t>(a), select(good, count, 32)));
   } else if constexpr (Vec<T, N>::kSplit) {
     return Vec<T, N>::of(shift_left(a.lo, b.lo), shift_left(a.hi, b.hi));
@@ -182,7 +182,7 @@ AOT_INLINE Vec<T, N> shift_left(Vec<T, N> a, Vec<T, N> b) {
     using W = typename detail::Wrapping<T, Vec<T, N>::kRegLanes>::type;
     using R = typename Vec<T, N>::R;
     constexpr T kLast = 8 * sizeof(T) - 1;
-    const Mask<N> good = (b >= T(0)) & (b <= kLast);
+    const auto good = (b >= T(0)) & (b <= kLast);
     const Vec<T, N> shifted = Vec<T, N>::of((R)((W)a.r << (W)(b & kLast).r));
     return select(good, shifted, T(0));
   }
@@ -192,13 +192,13 @@ template <class T, int N>
 AOT_INLINE Vec<T, N> shift_right(Vec<T, N> a, Vec<T, N> b) {
   if constexpr (sizeof(T) < 4) {
     const Vec<int32_t, N> count = convert<int32_t>(b);
-    const Mask<N> good = (count >= 0) & (count < static_cast<int32_t>(8 * sizeof(T)));
+    const auto good = (count >= 0) & (count < static_cast<int32_t>(8 * sizeof(T)));
     return convert<T>(shift_right(convert<int32_t>(a), select(good, count, 31)));
   } else if constexpr (Vec<T, N>::kSplit) {
     return Vec<T, N>::of(shift_right(a.lo, b.lo), shift_right(a.hi, b.hi));
   } else {
     constexpr T kLast = 8 * sizeof(T) - 1;
-    const Mask<N> good = (b >= T(0)) & (b <= kLast);
+    const auto good = (b >= T(0)) & (b <= kLast);
     return Vec<T, N>::of(a.r >> select(good, b, kLast).r);
   }
 }
@@ -209,7 +209,7 @@ AOT_INLINE Vec<T, N> nextafter(Vec<T, N> a, Vec<T, N> b) {
   using I = detail::SignedOf<T>;
   const Vec<T, N> zero(T(0));
   const Vec<I, N> bits = bitcast<I>(a);
-  const Mask<N> away = (a > zero) ^ (a > b);  // from zero, for a != 0: the magnitude grows
+  const auto away = (a > zero) ^ (a > b);  // from zero, for a != 0: the magnitude grows
   const Vec<I, N> moved = select(away, bits + I(1), bits - Vec<I, N>(I(1)));
   const Vec<T, N> tiny = copysign(bitcast<T>(Vec<I, N>(I(1))), b);
   Vec<T, N> out = select(a == zero, tiny, bitcast<T>(moved));

@@ -1,5 +1,5 @@
-// float64: exp, expm1, log, log1p, tanh and sigmoid in registers, from v3 on sin, cos, tan, erf and
-// erfc (math_special.h); the rest lane by lane with libm.
+// float64: exp, expm1, log, log1p, tanh and sigmoid in registers, from v3 on sin, cos, tan, their
+// inverses, sinh, cosh, erf and erfc (math_special.h); the rest lane by lane with libm.
 #ifndef AOT_VEC_MATH_DOUBLE_H_
 #define AOT_VEC_MATH_DOUBLE_H_
 
@@ -53,7 +53,7 @@ AOT_INLINE Parts<double, N> parts_of(Vec<double, N> x) {
     return {m, V::of(r_getexp(x.r)) - V::of(r_getexp(m.r))};
   }
 #else
-  const Mask<N> tiny = x < 0x1p-1022;
+  const auto tiny = x < 0x1p-1022;
   x = select(tiny, x * 0x1p54, x);
   const Vec<uint64_t, N> bits = bitcast<uint64_t>(x);
   // The exponent of x / 0.75, biased; it becomes the low bits of 2^52 + exponent.
@@ -117,7 +117,7 @@ namespace detail {
 template <int N>
 struct Reduced64 {
   Vec<double, N> sine, cosine;
-  Mask<N> odd;              // the quadrant is 1 or 3
+  MaskOf<double, N> odd;    // the quadrant is 1 or 3
   Vec<int64_t, N> negated;  // the sign of quadrants 2 and 3, as a sign bit
 };
 template <int N>
@@ -140,7 +140,7 @@ AOT_INLINE Reduced64<N> reduce_half_pi(Vec<double, N> x, int turns) {
 // y, except where |x| is beyond the reduction: there libm's, on each lane.
 template <class F, int N>
 AOT_INLINE Vec<double, N> beyond_bound(F f, Vec<double, N> x, Vec<double, N> y) {
-  const Mask<N> far = ~(abs(x) <= 0x1p17);
+  const auto far = ~(abs(x) <= 0x1p17);
   if (AOT_UNLIKELY(any(far))) y = select(far, map_lanes(f, x), y);
   return y;
 }
@@ -186,6 +186,91 @@ AOT_INLINE Vec<double, N> erf(Vec<double, N> x) {
 }
 #endif
 
+#if AOT_ISA_LEVEL >= 3
+// The inverse and the hyperbolic functions are those of math_trig.h and math_hyper.h with longer
+// fits: "asin64" and "atan64".
+namespace detail {
+constexpr double kHalfPi64 = 0x1.921fb54442d18p0, kHalfPiLow64 = 0x1.1a62633145c07p-54;
+
+template <int N>
+AOT_INLINE Vec<double, N> asin_core(Vec<double, N> a, MaskOf<double, N> large) {
+  const Vec<double, N> z = select(large, (1.0 - a) * 0.5, a * a);
+  const Vec<double, N> t = select(large, sqrt(z), a);
+  const Vec<double, N> p =
+      poly(z, 0x1.5555555555577p-3, 0x1.333333332e132p-4, 0x1.6db6db7212569p-5,
+           0x1.f1c71a94fa3b6p-6, 0x1.6e8bdedf6e866p-6, 0x1.1c49f06b04288p-6, 0x1.ca1f8c3523b32p-7,
+           0x1.758592be34b30p-7, 0x1.613c5f9545884p-7, 0x1.e5f7cf762d292p-9, 0x1.639bdd8fa33b5p-6,
+           -0x1.57fcd1f1f1fa4p-6, 0x1.0b46949b2ff42p-5);
+  return fma(t * z, p, t);
+}
+// Of 0 <= t <= 1. Even and odd powers apart: the chain of all of them is what it would wait for.
+template <int N>
+AOT_INLINE Vec<double, N> atan_poly(Vec<double, N> t) {
+  const Vec<double, N> s = t * t, q = s * s;
+  const Vec<double, N> even = poly(
+      q, -0x1.555555555554dp-2, -0x1.2492492457697p-3, -0x1.745d15d2c9461p-4, -0x1.11103358caf9ap-4,
+      -0x1.aeda863855c72p-5, -0x1.5f262b500333fp-5, -0x1.0c9bdfa3cf64fp-5, -0x1.3110d26dae2f6p-6,
+      -0x1.700069c99c576p-8, -0x1.370f2eb5d84a1p-11, -0x1.229bcfbf33dfdp-17);
+  const Vec<double, N> odd =
+      poly(q, 0x1.9999999998c65p-3, 0x1.c71c71b650befp-4, 0x1.3b139bec195ecp-4,
+           0x1.e1d49271197ecp-5, 0x1.84b50a414f18fp-5, 0x1.3908cf1501994p-5, 0x1.ac8d9ec9cb7fap-6,
+           0x1.7301d9dfe807ep-7, 0x1.1a2f1b12ee602p-9, 0x1.b3fdd5681b229p-14);
+  return fma(t * s, fma(s, odd, even), t);
+}
+}  // namespace detail
+
+template <int N>
+AOT_INLINE Vec<double, N> asin(Vec<double, N> x) {
+  const Vec<double, N> a = abs(x);
+  const auto large = a > 0.5;
+  const Vec<double, N> p = detail::asin_core(a, large);
+  const Vec<double, N> rest = (detail::kHalfPi64 - (p + p)) + detail::kHalfPiLow64;
+  return copysign(select(large, rest, p), x);
+}
+template <int N>
+AOT_INLINE Vec<double, N> acos(Vec<double, N> x) {
+  const Vec<double, N> a = abs(x);
+  const auto large = a > 0.5;
+  const Vec<double, N> p = detail::asin_core(a, large), twice = p + p;
+  const Vec<double, N> far = (2.0 * detail::kHalfPi64 - twice) + 2.0 * detail::kHalfPiLow64;
+  const Vec<double, N> middle = detail::kHalfPi64 - (copysign(p, x) - detail::kHalfPiLow64);
+  return select(large, select(x < 0.0, far, twice), middle);
+}
+template <int N>
+AOT_INLINE Vec<double, N> atan(Vec<double, N> x) {
+  const Vec<double, N> a = abs(x);
+  const auto large = a > 1.0;
+  const Vec<double, N> y = detail::atan_poly(select(large, 1.0 / a, a));
+  const Vec<double, N> rest = (detail::kHalfPi64 - y) + detail::kHalfPiLow64;
+  return copysign(select(large, rest, y), x);
+}
+template <int N>
+AOT_INLINE Vec<double, N> atan2(Vec<double, N> y, Vec<double, N> x) {
+  const Vec<double, N> a = abs(y), b = abs(x);
+  const Vec<double, N> low = detail::min_or_second(a, b), high = detail::max_or_second(a, b);
+  Vec<double, N> t = low / high;
+  t = select(high == 0.0, 0.0, select(low == detail::kInf<double>, 1.0, t));
+  Vec<double, N> p = detail::atan_poly(t);
+  p = select(a > b, (detail::kHalfPi64 - p) + detail::kHalfPiLow64, p);
+  p = select(signbit(x), (2.0 * detail::kHalfPi64 - p) + 2.0 * detail::kHalfPiLow64, p);
+  return select(isnan(x) | isnan(y), x + y, copysign(p, y));
+}
+template <int N>
+AOT_INLINE Vec<double, N> sinh(Vec<double, N> x) {
+  const Vec<double, N> a = detail::min_or_second(Vec<double, N>(711.0), abs(x));
+  const Vec<double, N> half = detail::expm1_scaled(a, 4) * 8.0;
+  const Vec<double, N> h = detail::min_or_second(Vec<double, N>(0x1p500), half);
+  const Vec<double, N> y = half + h / fma(h, 2.0, Vec<double, N>(1.0));
+  return copysign(select(a < 0x1p-500, a, y), x);
+}
+template <int N>
+AOT_INLINE Vec<double, N> cosh(Vec<double, N> x) {
+  const auto e = detail::expm1_parts(detail::min_or_second(Vec<double, N>(711.0), abs(x)));
+  const Vec<double, N> half = detail::scale_by_power(e.p + 1.0, e.sum, -1);
+  return half + 0.25 / half;
+}
+#endif
+
 #define AOT_LIBM(NAME)                                                         \
   template <int N>                                                             \
   AOT_INLINE Vec<double, N> NAME(Vec<double, N> x) {                           \
@@ -203,12 +288,12 @@ AOT_LIBM(log10)
 AOT_LIBM(sin)
 AOT_LIBM(cos)
 AOT_LIBM(tan)
-#endif
 AOT_LIBM(asin)
 AOT_LIBM(acos)
 AOT_LIBM(atan)
 AOT_LIBM(sinh)
 AOT_LIBM(cosh)
+#endif
 AOT_LIBM(asinh)
 AOT_LIBM(acosh)
 AOT_LIBM(atanh)
@@ -218,7 +303,9 @@ AOT_LIBM(erfc)
 #endif
 AOT_LIBM(cbrt)
 AOT_LIBM_2(pow)
+#if AOT_ISA_LEVEL < 3
 AOT_LIBM_2(atan2)
+#endif
 AOT_LIBM_2(hypot)
 #undef AOT_LIBM
 #undef AOT_LIBM_2

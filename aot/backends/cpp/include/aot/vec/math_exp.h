@@ -118,7 +118,7 @@ AOT_INLINE Vec<float, N> exp_scaled(Vec<float, N> x, int plus) {
 // exp(x) * 2^plus for any x. Fit "exp". As above for what underflows to zero.
 template <int N>
 AOT_INLINE Vec<float, N> exp_scaled(Vec<float, N> x, int plus) {
-  const Mask<N> gone = x < -104.0f;
+  const auto gone = x < -104.0f;
   x = select(gone, 0.0f, min_or_second(Vec<float, N>(90.0f), x));  // beyond: inf
   const Vec<float, N> sum = fma(x, kLog2E, kMagic<float>);
   const Vec<float, N> n = sum - kMagic<float>;

@@ -32,11 +32,11 @@ AOT_INLINE Vec<double, N> cos_pi_poly(Vec<double, N> s) {
 template <int N>
 AOT_INLINE Vec<double, N> lgamma_positive(Vec<double, N> x) {
   using V = Vec<double, N>;
-  const Mask<N> far = x >= 8.0, small = x < 0.5, low = x < 1.5;
+  const auto far = x >= 8.0, small = x < 0.5, low = x < 1.5;
   V y = x - 2.0, factors(1.0);
   AOT_UNROLL for (int k = 1; k <= 6; ++k) {
     const V factor = x - static_cast<double>(k);
-    const Mask<N> above = factor >= 1.5;
+    const auto above = factor >= 1.5;
     factors = select(above, factors * factor, factors);
     y = select(above, factor - 2.0, y);
   }
@@ -61,7 +61,7 @@ AOT_INLINE Vec<double, N> lgamma_positive(Vec<double, N> x) {
 template <int N>
 AOT_INLINE Vec<double, N> digamma_positive(Vec<double, N> x) {
   using V = Vec<double, N>;
-  const Mask<N> near = x < 8.0;
+  const auto near = x < 8.0;
   V above(1.0), below = x;
   AOT_UNROLL for (int k = 1; k < 8; ++k) {
     const V factor = x + static_cast<double>(k);
@@ -81,7 +81,7 @@ AOT_INLINE Vec<double, N> digamma_positive(Vec<double, N> x) {
 template <int N>
 AOT_INLINE Vec<double, N> lgamma(Vec<double, N> x) {
   using V = Vec<double, N>;
-  const Mask<N> left = ~(x > 0.0);
+  const auto left = ~(x > 0.0);
   if (!any(left)) return detail::lgamma_positive(x);
   // log(|r| sin(pi r) / (pi r)) from the nearest whole number; a pole at r = 0.
   const V r = abs(x - round(x)), t = r * detail::kPi;
@@ -93,7 +93,7 @@ AOT_INLINE Vec<double, N> lgamma(Vec<double, N> x) {
 template <int N>
 AOT_INLINE Vec<double, N> digamma(Vec<double, N> x) {
   using V = Vec<double, N>;
-  const Mask<N> left = ~(x > 0.0);
+  const auto left = ~(x > 0.0);
   if (!any(left)) return detail::digamma_positive(x);
   const V value = detail::digamma_positive(select(left, 1.0 - x, x));
   const V r = x - round(x), t = r * detail::kPi, s = t * t;

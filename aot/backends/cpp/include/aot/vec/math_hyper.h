@@ -66,7 +66,7 @@ AOT_INLINE Vec<float, N> cosh(Vec<float, N> x) {
 template <int N>
 AOT_INLINE Vec<float, N> asinh(Vec<float, N> x) {
   const Vec<float, N> a = abs(x);
-  const Mask<N> huge = a > 0x1p28f;
+  const auto huge = a > 0x1p28f;
   const Vec<float, N> s = a * a;
   const Vec<float, N> t = a + s / (sqrt(s + 1.0f) + 1.0f);
   const Vec<float, N> y = log1p(select(huge, a, t));
@@ -76,7 +76,7 @@ AOT_INLINE Vec<float, N> asinh(Vec<float, N> x) {
 // log1p(t + sqrt(2t + t^2)) with t = x - 1; for huge x log(x) + ln2.
 template <int N>
 AOT_INLINE Vec<float, N> acosh(Vec<float, N> x) {
-  const Mask<N> huge = x > 0x1p28f;
+  const auto huge = x > 0x1p28f;
   const Vec<float, N> t = x - 1.0f;
   const Vec<float, N> u = t + sqrt(fma(t, t, t + t));
   const Vec<float, N> y = log1p(select(huge, x, u));

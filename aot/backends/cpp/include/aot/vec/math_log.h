@@ -29,7 +29,7 @@ AOT_INLINE Parts<float, N> parts_of(Vec<float, N> x) {
     return {m, V::of(r_getexp(x.r)) - V::of(r_getexp(m.r))};
   }
 #else
-  const Mask<N> tiny = x < 0x1p-126f;
+  const auto tiny = x < 0x1p-126f;
   x = select(tiny, x * 0x1p25f, x);
   const Vec<int32_t, N> bits = bitcast<int32_t>(x);
   const Vec<int32_t, N> e = (bits - 0x3f400000) >> 23;

@@ -28,7 +28,7 @@ AOT_INLINE Vec<double, N> excess(Vec<double, N> u) {
 template <int N>
 AOT_INLINE Vec<double, N> gamma_density(Vec<double, N> a, Vec<double, N> x) {
   using V = Vec<double, N>;
-  const Mask<N> small = a < 10.0;
+  const auto small = a < 10.0;
   V out(0.0);
   if (any(small)) {
     const V near = select(small, a, 1.0);
@@ -78,7 +78,7 @@ template <class T, int N>
 AOT_INLINE Vec<double, N> gamma_series(Vec<double, N> a, Vec<double, N> x) {
   using V = Vec<double, N>;
   V n = a, term(1.0), sum(1.0);
-  Mask<N> going(true);
+  MaskOf<double, N> going(true);
   while (any(going)) {
     n = n + 1.0;
     term = term * x / n;
@@ -94,7 +94,7 @@ template <class T, int N>
 AOT_INLINE Vec<double, N> gamma_fraction(Vec<double, N> a, Vec<double, N> x) {
   using V = Vec<double, N>;
   V b = x + 1.0 - a, c(1e300), d = V(1.0) / b, h = d;
-  Mask<N> going(true);
+  MaskOf<double, N> going(true);
   for (double k = 1; k < 10000 && any(going); k += 1) {
     const V step = (a - k) * k;
     b = b + 2.0;
@@ -114,16 +114,16 @@ AOT_INLINE Vec<double, N> gamma_fraction(Vec<double, N> a, Vec<double, N> x) {
 template <class T, bool UPPER, int N>
 AOT_INLINE Vec<double, N> incomplete_gamma(Vec<double, N> a, Vec<double, N> x) {
   using V = Vec<double, N>;
-  const Mask<N> good = (a > 0.0) & (x > 0.0) & isfinite(a) & isfinite(x);
+  const auto good = (a > 0.0) & (x > 0.0) & isfinite(a) & isfinite(x);
   a = select(good, a, 1.0);
   x = select(good, x, 1.0);
-  const Mask<N> large = a > 200.0, upper = select(large, x > a - 1.0, x >= a + 1.0);
+  const auto large = a > 200.0, upper = select(large, x > a - 1.0, x >= a + 1.0);
   V area(0.0), value(0.0);
   if (any(large)) area = gamma_tail(select(large, a, 300.0), select(large, x, 300.0));
   if (!all(large)) {
     // Lanes of another side take operands that need no steps.
     const V s = select(large, 1.0, a), t = select(large, 1.0, x);
-    const Mask<N> right = upper & ~large;
+    const auto right = upper & ~large;
     V sum(1.0), fraction(1.0);
     if (!all(right | large)) sum = gamma_series<T>(s, select(right, 0.0, t));
     if (any(right)) {
@@ -152,9 +152,9 @@ constexpr double kMostDegree = 2147483648.0;  // a loop of several seconds
 template <int N, class F>
 AOT_INLINE Vec<double, N> recurrence(Vec<double, N> first, Vec<double, N> n, F step) {
   using V = Vec<double, N>;
-  const Mask<N> ends = n < kMostDegree;
+  const auto ends = n < kMostDegree;
   V before(1.0), last = first;
-  Mask<N> going = ends & (n > 1.0) & (last == last);
+  MaskOf<double, N> going = ends & (n > 1.0) & (last == last);
   for (double k = 1; any(going);) {
     const V next = step(k, last, before);
     before = last;

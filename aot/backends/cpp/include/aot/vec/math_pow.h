@@ -40,11 +40,11 @@ template <int N>
 AOT_INLINE Vec<float, N> pow(Vec<float, N> x, Vec<float, N> y) {
   const Vec<float, N> a = abs(x), half = y * 0.5f;
   Vec<float, N> out = convert<float>(detail::pow_positive(a, convert<double>(y)));
-  const Mask<N> integral = trunc(y) == y;
-  const Mask<N> odd = integral & (trunc(half) != half);
+  const auto integral = trunc(y) == y;
+  const auto odd = integral & (trunc(half) != half);
   out = select(odd, copysign(out, x), out);
   out = select((x < 0.0f) & ~integral & (a < detail::kInf<float>), detail::kNaN<float>, out);
-  const Mask<N> one = (x == 1.0f) | (y == 0.0f) | ((a == 1.0f) & isinf(y));
+  const auto one = (x == 1.0f) | (y == 0.0f) | ((a == 1.0f) & isinf(y));
   return select(one, 1.0f, out);
 }
 

@@ -32,7 +32,7 @@ AOT_INLINE Vec<double, N> erfinv_quotient(Vec<double, N> w) {
       -0x1.c88177f38ee32p-37, 0x1.729f370ebc14fp-39, -0x1.6f87a19488befp-44, -0x1.6d1b0796fb3c3p-45,
       0x1.df15140047ffp-48, 0x1.72cf4872ad20ep-56, -0x1.3558e1dda30b3p-53, 0x1.9d1a916b55fd9p-57,
       0x1.8641b381d748cp-60, -0x1.8fab5ea81492p-63, -0x1.46b5fc7cf0905p-68);
-  const Mask<N> beyond = w >= 6.25;
+  const auto beyond = w >= 6.25;
   if (!any(beyond)) return near;
   const Vec<double, N> root = sqrt(w), r = root - 3.25, q = root - 5.0;
   const Vec<double, N> tail = poly(
@@ -92,7 +92,7 @@ AOT_INLINE Vec<double, N> bessel_i(Vec<double, N> x) {
   static constexpr BesselSeries kSeries(ORDER);
   using V = Vec<double, N>;
   const V a = abs(x), half = a * 0.5;
-  const Mask<N> beyond = a >= 20.0;
+  const auto beyond = a >= 20.0;
   const V limited = select(beyond, 0.0, half);
   V out = power_series<kBesselNearTerms<T>>(kSeries.near, limited * limited);
   if (ORDER == 1) out = out * half;

@@ -53,7 +53,7 @@ AOT_INLINE Vec<float, N> sin_turned(Vec<float, N> x, int turns) {
   const Reduced<N> a = reduce_half_pi(x);
   const Vec<float, N> s = a.r * a.r;
   const Vec<int32_t, N> n = turns == 0 ? a.n : a.n + turns;
-  const Mask<N> odd = (n & 1) != 0;
+  const auto odd = (n & 1) != 0;
   const Vec<float, N> y = select(odd, cos_poly(s), sin_poly(a.r, s));
   return bitcast<float>(bitcast<int32_t>(y) ^ ((n & 2) << 30));
 }
@@ -61,7 +61,7 @@ AOT_INLINE Vec<float, N> sin_turned(Vec<float, N> x, int turns) {
 // y, except where |x| is beyond the reduction: there f, on each lane.
 template <class F, int N>
 AOT_INLINE Vec<float, N> beyond_bound(F f, Vec<float, N> x, Vec<float, N> y) {
-  const Mask<N> far = abs(x) > kTrigBound;
+  const auto far = abs(x) > kTrigBound;
   if (AOT_UNLIKELY(any(far))) {
     y = select(far, map_lanes([f](float v) { return static_cast<float>(f(v)); }, x), y);
   }
@@ -83,7 +83,7 @@ constexpr float kHalfPiLow = -0x1.777a5cp-25f;
 
 // asin of 0 <= a <= 1/2, or (for a > 1/2) asin(sqrt((1 - a) / 2)): fit "asin".
 template <int N>
-AOT_INLINE Vec<float, N> asin_core(Vec<float, N> a, Mask<N> large) {
+AOT_INLINE Vec<float, N> asin_core(Vec<float, N> a, MaskOf<float, N> large) {
   const Vec<float, N> z = select(large, (1.0f - a) * 0.5f, a * a);
   const Vec<float, N> t = select(large, sqrt(z), a);
   const Vec<float, N> p = poly(z, 0x1.55554cp-3f, 0x1.3338acp-4f, 0x1.6ca756p-5f, 0x1.04d33ep-5f,
@@ -108,7 +108,7 @@ AOT_INLINE Vec<float, N> tan(Vec<float, N> x) {
   const detail::Reduced<N> a = detail::reduce_half_pi(x);
   const Vec<float, N> s = a.r * a.r;
   const Vec<float, N> sine = detail::sin_poly(a.r, s), cosine = detail::cos_poly(s);
-  const Mask<N> odd = (a.n & 1) != 0;
+  const auto odd = (a.n & 1) != 0;
   const Vec<float, N> y = select(odd, -cosine, sine) / select(odd, sine, cosine);
   return detail::beyond_bound([](double v) { return __builtin_tan(v); }, x, y);
 }
@@ -116,7 +116,7 @@ AOT_INLINE Vec<float, N> tan(Vec<float, N> x) {
 template <int N>
 AOT_INLINE Vec<float, N> asin(Vec<float, N> x) {
   const Vec<float, N> a = abs(x);
-  const Mask<N> large = a > 0.5f;
+  const auto large = a > 0.5f;
   const Vec<float, N> p = detail::asin_core(a, large);
   const Vec<float, N> rest = (detail::kHalfPi - (p + p)) + detail::kHalfPiLow;
   return copysign(select(large, rest, p), x);
@@ -124,7 +124,7 @@ AOT_INLINE Vec<float, N> asin(Vec<float, N> x) {
 template <int N>
 AOT_INLINE Vec<float, N> acos(Vec<float, N> x) {
   const Vec<float, N> a = abs(x);
-  const Mask<N> large = a > 0.5f;
+  const auto large = a > 0.5f;
   const Vec<float, N> p = detail::asin_core(a, large), twice = p + p;
   const Vec<float, N> far = (2.0f * detail::kHalfPi - twice) + 2.0f * detail::kHalfPiLow;
   const Vec<float, N> middle = detail::kHalfPi - (copysign(p, x) - detail::kHalfPiLow);
@@ -134,7 +134,7 @@ AOT_INLINE Vec<float, N> acos(Vec<float, N> x) {
 template <int N>
 AOT_INLINE Vec<float, N> atan(Vec<float, N> x) {
   const Vec<float, N> a = abs(x);
-  const Mask<N> large = a > 1.0f;
+  const auto large = a > 1.0f;
   const Vec<float, N> y = detail::atan_poly(select(large, -1.0f / a, a));
   return copysign(select(large, y + detail::kHalfPi, y), x);
 }

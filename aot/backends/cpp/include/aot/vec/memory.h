@@ -96,8 +96,8 @@ AOT_INLINE void each_run(uint64_t bits, const Run& run) {
   }
 }
 
-template <class T, int N>
-AOT_INLINE Vec<T, N> load_masked(const T* p, Mask<N> m) {
+template <class T, int N, int M>
+AOT_INLINE Vec<T, N> load_masked(const T* p, Mask<N, M> m) {
   using V = Vec<T, N>;
   if constexpr (V::kSplit) {
     return V::of(load_masked(p, lo_half(m)), load_masked(p + N / 2, hi_half(m)));
@@ -117,8 +117,8 @@ AOT_INLINE Vec<T, N> load_masked(const T* p, Mask<N> m) {
     return V::of(r_load<typename V::R>(lanes));
   }
 }
-template <class T, int N>
-AOT_INLINE void store_masked(T* p, Vec<T, N> v, Mask<N> m) {
+template <class T, int N, int M>
+AOT_INLINE void store_masked(T* p, Vec<T, N> v, Mask<N, M> m) {
   using V = Vec<T, N>;
   if constexpr (V::kSplit) {
     store_masked(p, v.lo, lo_half(m));
@@ -150,6 +150,11 @@ AOT_INLINE Vec<T, N> load_first(const T* p, int64_t n) {
     return V::of(lo, load_first<T, N / 2>(p + N / 2, n - N / 2));
   } else {
     if (n >= N) return load_full<T, N>(p);
+    if constexpr (V::kBytes > 16) {
+      // By halves: a register that is put together in memory waits for what was stored there.
+      const Vec<T, N / 2> lo = load_first<T, N / 2>(p, n);
+      return join(lo, load_first<T, N / 2>(p + N / 2, n - N / 2));
+    }
     T lanes[V::kRegLanes] = {};
     if (n > 0) {
       copy_bytes<V::kBytes / 2>(reinterpret_cast<char*>(lanes), reinterpret_cast<const char*>(p),
@@ -238,8 +243,8 @@ AOT_INLINE Vec<T, N> load_n(const S* p, int64_t n) {
       detail::load_first<detail::RawType<S>, N>(detail::raw(p), n));
 }
 // Lanes where `m` is true from memory, zero elsewhere.
-template <class T, int N, class S>
-AOT_INLINE Vec<T, N> load_m(const S* p, Mask<N> m) {
+template <class T, int N, class S, int M>
+AOT_INLINE Vec<T, N> load_m(const S* p, Mask<N, M> m) {
   return detail::Storage<S>::template widen<T>(detail::load_masked(detail::raw(p), m));
 }
 template <class S, class T, int N, bool B>
@@ -250,8 +255,8 @@ template <class S, class T, int N, bool B>
 AOT_INLINE void store_n(S* p, Vec<T, N, B> v, int64_t n) {
   detail::store_first(detail::raw(p), detail::Storage<S>::narrow(v), n);
 }
-template <class S, class T, int N, bool B>
-AOT_INLINE void store_m(S* p, Vec<T, N, B> v, Mask<N> m) {
+template <class S, class T, int N, bool B, int M>
+AOT_INLINE void store_m(S* p, Vec<T, N, B> v, Mask<N, M> m) {
   detail::store_masked(detail::raw(p), detail::Storage<S>::narrow(v), m);
 }
 
@@ -363,11 +368,13 @@ AOT_INLINE Vec<T, N> load_strided(const S* p, int64_t stride) {
 }
 template <class T, int N, class S>
 AOT_INLINE Vec<T, N> load_strided_n(const S* p, int64_t stride, int64_t n) {
+  if (n >= N) return load_strided<T, N>(p, stride);
   return detail::Storage<S>::template widen<T>(
       detail::load_steps<detail::RawType<S>, N>(detail::raw(p), stride, first_n<N>(n)));
 }
-template <class T, int N, class S>
-AOT_INLINE Vec<T, N> load_strided_m(const S* p, int64_t stride, Mask<N> m) {
+template <class T, int N, class S, int M>
+AOT_INLINE Vec<T, N> load_strided_m(const S* p, int64_t stride, Mask<N, M> m) {
+  if (AOT_LIKELY(all(m))) return load_strided<T, N>(p, stride);
   return detail::Storage<S>::template widen<T>(
       detail::load_steps<detail::RawType<S>, N>(detail::raw(p), stride, m));
 }
@@ -377,8 +384,8 @@ AOT_INLINE void store_strided(S* p, int64_t stride, Vec<T, N, B> v) {
   AOT_UNROLL
   for (int i = 0; i < N; ++i) detail::raw(p)[i * stride] = r[i];
 }
-template <class S, class T, int N, bool B>
-AOT_INLINE void store_strided_m(S* p, int64_t stride, Vec<T, N, B> v, Mask<N> m) {
+template <class S, class T, int N, bool B, int M>
+AOT_INLINE void store_strided_m(S* p, int64_t stride, Vec<T, N, B> v, Mask<N, M> m) {
   const auto r = detail::Storage<S>::narrow(v);
   AOT_UNROLL
   for (int i = 0; i < N; ++i) {
@@ -395,8 +402,8 @@ template <class T, int N, class S, class I, bool B>
 AOT_INLINE Vec<T, N> gather(const S* p, Vec<I, N, B> index) {
   return detail::Storage<S>::template widen<T>(detail::gather_raw(detail::raw(p), index));
 }
-template <class T, int N, class S, class I, bool B>
-AOT_INLINE Vec<T, N> gather_m(const S* p, Vec<I, N, B> index, Mask<N> m) {
+template <class T, int N, class S, class I, bool B, int M>
+AOT_INLINE Vec<T, N> gather_m(const S* p, Vec<I, N, B> index, Mask<N, M> m) {
   return detail::Storage<S>::template widen<T>(detail::gather_raw(detail::raw(p), index, m));
 }
 template <class T, int N, class S, class I, bool B>
@@ -404,8 +411,8 @@ AOT_INLINE Vec<T, N> gather_n(const S* p, Vec<I, N, B> index, int64_t n) {
   return gather_m<T, N>(p, index, first_n<N>(n));
 }
 // Where two indices are equal the later lane wins.
-template <class S, class T, class I, int N, bool B, bool C>
-AOT_INLINE void scatter_m(S* p, Vec<I, N, B> index, Vec<T, N, C> v, Mask<N> m) {
+template <class S, class T, class I, int N, bool B, bool C, int M>
+AOT_INLINE void scatter_m(S* p, Vec<I, N, B> index, Vec<T, N, C> v, Mask<N, M> m) {
   const auto r = detail::Storage<S>::narrow(v);
   AOT_UNROLL
   for (int i = 0; i < N; ++i) {
@@ -425,19 +432,19 @@ AOT_INLINE void scatter_n(S* p, Vec<I, N, B> index, Vec<T, N, C> v, int64_t n) {
 
 // ---- truth values (bytes, 0 or not) ----
 template <int N, class S>
-AOT_INLINE Mask<N> load_mask(const S* p) {
+AOT_INLINE MaskOf<uint8_t, N> load_mask(const S* p) {
   return to_mask(load<uint8_t, N>(reinterpret_cast<const uint8_t*>(p)));
 }
 template <int N, class S>
-AOT_INLINE Mask<N> load_mask_n(const S* p, int64_t n) {
+AOT_INLINE MaskOf<uint8_t, N> load_mask_n(const S* p, int64_t n) {
   return to_mask(load_n<uint8_t, N>(reinterpret_cast<const uint8_t*>(p), n));
 }
-template <class S, int N>
-AOT_INLINE void store(S* p, Mask<N> v) {
+template <class S, int N, int M>
+AOT_INLINE void store(S* p, Mask<N, M> v) {
   store(p, from_mask<uint8_t>(v));
 }
-template <class S, int N>
-AOT_INLINE void store_n(S* p, Mask<N> v, int64_t n) {
+template <class S, int N, int M>
+AOT_INLINE void store_n(S* p, Mask<N, M> v, int64_t n) {
   store_n(p, from_mask<uint8_t>(v), n);
 }
 

@@ -88,11 +88,11 @@ AOT_INLINE T reduce_max(Vec<T, N>... v) {
 // Whether (a, i) beats (b, j) under PyTorch's rules: NaN beats numbers, then the larger (Max) or
 // smaller value, then the smaller index.
 template <bool Max, class T, class I, int N>
-AOT_INLINE Mask<N> arg_better(Vec<T, N> a, Vec<I, N> i, Vec<T, N> b, Vec<I, N> j) {
-  Mask<N> wins = Max ? a > b : a < b;
-  Mask<N> ties = a == b;
+AOT_INLINE MaskOf<T, N> arg_better(Vec<T, N> a, Vec<I, N> i, Vec<T, N> b, Vec<I, N> j) {
+  MaskOf<T, N> wins = Max ? a > b : a < b;
+  MaskOf<T, N> ties = a == b;
   if constexpr (detail::kIsFloat<T>) {
-    const Mask<N> nan_a = a != a, nan_b = b != b;
+    const auto nan_a = a != a, nan_b = b != b;
     wins = (wins & ~nan_b) | (nan_a & ~nan_b);
     ties = ties | (nan_a & nan_b);
   }
@@ -114,7 +114,7 @@ struct ArgLanes {
   }
   AOT_MEMBER void add(Vec<T, N> v, Vec<I, N> i) { take(arg_better<Max>(v, i, value, index), v, i); }
   // Only the lanes of `m`.
-  AOT_MEMBER void add_m(Vec<T, N> v, Vec<I, N> i, Mask<N> m) {
+  AOT_MEMBER void add_m(Vec<T, N> v, Vec<I, N> i, MaskOf<T, N> m) {
     take(m & arg_better<Max>(v, i, value, index), v, i);
   }
   AOT_MEMBER I reduce_index() const { return best().index[0]; }
@@ -131,7 +131,7 @@ struct ArgLanes {
   }
 
  private:
-  AOT_MEMBER void take(Mask<N> m, Vec<T, N> v, Vec<I, N> i) {
+  AOT_MEMBER void take(MaskOf<T, N> m, Vec<T, N> v, Vec<I, N> i) {
     value = select(m, v, value);
     index = select(m, i, index);
   }
