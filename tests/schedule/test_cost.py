@@ -37,11 +37,10 @@ def test_traffic_that_disappears(
     graph = laid(_chain_and_reader, {"x": (4, 8)})
     parts = groups(graph)
     pair = parts[first], parts[second]
-    assert saved_bytes(hints_of(graph.dims), graph.buffers, *pair, needed) == saved
+    assert saved_bytes(_scheduler(graph).size, *pair, needed) == saved
 
 
 def test_sizes_that_vary_count_as_in_the_example() -> None:
     graph = laid(_chain_and_reader, {"x": (S0, 8)}, dims=(BATCH,))
     first, second, _ = groups(graph)
-    hints = hints_of(graph.dims)
-    assert saved_bytes(hints, graph.buffers, first, second, frozenset()) == 2 * 3 * 8 * 4
+    assert saved_bytes(_scheduler(graph).size, first, second, frozenset()) == 2 * 3 * 8 * 4
