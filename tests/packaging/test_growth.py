@@ -22,7 +22,8 @@ def test_steps_that_share_their_weights_add_the_same_work() -> None:
     """All of them read the same: of 32 the pairs were half of fusion's calls, more of its time."""
     work_of(program("network", 2), counted=False)
     work = [work_of(program("network", times * STEPS), counted=True) for times in SIZES]
-    grown = {stage: exponent([found[stage].calls for found in work]) for stage in work[0]}
+    stages = ("lower", "passes", "fuse", "emit")  # the others have hundreds of calls of millions
+    grown = {stage: exponent([found[stage].calls for found in work]) for stage in stages}
     assert max(grown.values()) <= TOLERATED, grown
 
 

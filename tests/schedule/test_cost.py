@@ -7,14 +7,20 @@ from collections.abc import Sequence
 import pytest
 
 from aot.ir.hints import hints_of
+from aot.ir.loops import LoopGraph
 from aot.lowering.builder import GraphBuilder, Tensor
 from aot.schedule.cost import saved_bytes
+from aot.schedule.scheduler import Scheduler
 from tests.schedule.graphs import BATCH, S0, unary_op
-from tests.schedule.steps import groups, laid
+from tests.schedule.steps import DEVICE, groups, laid
 
 
 def _chain_and_reader(_: GraphBuilder, x: Tensor) -> Sequence[Tensor]:
     return [unary_op("sin", unary_op("exp", x)), unary_op("cos", x)]
+
+
+def _scheduler(graph: LoopGraph) -> Scheduler:
+    return Scheduler(graph, hints_of(graph.dims), DEVICE)
 
 
 BYTES = 4 * 8 * 4
