@@ -53,6 +53,9 @@ _UNTRACED = frozenset(
 )
 """Operators that tracing leaves out, or makes others of."""
 
+_CHECK = _ATEN._linalg_check_errors.default
+"""What says that a factorization failed: the one operator that keeps an order and is read alone."""
+
 _OF_SIZES = frozenset({_ATEN.sym_size.int, _ATEN.sym_stride.int, _ATEN.sym_numel.default})
 """Operators that give a size, or what is computed of sizes."""
 
@@ -84,7 +87,7 @@ def decomposed_by_node(program: ExportedProgram) -> bool:
         names = {old.name: new.name for old, new in made.nodes.items() if isinstance(new, Node)}
         for spec in outputs:
             spec.arg.name = names.get(spec.arg.name, spec.arg.name)
-        made.graph.eliminate_dead_code()
+        made.graph.eliminate_dead_code(lambda n: n.target is effects.with_effects or n.is_impure())
         made.graph.set_codegen(program.graph._codegen)
         program.graph_module.graph = made.graph
     elif program.graph.eliminate_dead_code():
@@ -137,6 +140,12 @@ class _Copy:
             self.nodes[node] = self._same(node)
         elif operator_name(node) in triton_ops_to_kernels or _has_effects(target):
             raise _Whole  # torch takes it apart into launches, or keeps it in order
+        elif target is _ATEN.lift_fresh_copy.default:
+            self.nodes[node] = self._same(node, target=_ATEN.clone.default)
+            self.changed = True
+        elif target is _ATEN.detach_.default:
+            self.nodes[node] = self.nodes[node.all_input_nodes[0]]
+            self.changed = True
         elif self.table.keeps(target):
             self.nodes[node] = self._same(node)
         elif target in _OF_SIZES and _is_size(node.meta["val"]):
@@ -147,20 +156,22 @@ class _Copy:
         else:
             self._apart(node, target)
 
-    def _same(self, node: Node, name: str | None = None) -> Node:
+    def _same(self, node: Node, name: str | None = None, target: Any = None) -> Node:
+        """The node on the new arguments; a call of `target`, where one is given."""
+
         def map_node(argument: Node) -> Node:
             new = self.nodes[argument]
             if not isinstance(new, Node):
                 raise _Whole  # an operator that takes several results as one list
             return new
 
-        args, kwargs = node.args, node.kwargs
-        if isinstance(node.target, OpOverload):
-            args, kwargs = _as_dispatched(node.target, args, kwargs)
+        args, kwargs, target = node.args, node.kwargs, target or node.target
+        if isinstance(target, OpOverload):
+            args, kwargs = _as_dispatched(target, args, kwargs)
         args, kwargs = torch.fx.map_arg((args, kwargs), map_node)
         if name is None:
-            name = self.graph._target_to_str(_name_of(node.target))
-        new = self.graph.create_node(node.op, node.target, args, kwargs, name, node.type)
+            name = self.graph._target_to_str(_name_of(target))
+        new = self.graph.create_node(node.op, target, args, kwargs, name, node.type)
         new.meta = dict(node.meta)
         if node.op == "placeholder":
             new.name = node.name  # that of a function of Python's, which is no name for a value
@@ -266,12 +277,18 @@ class _Call:
 
 
 class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Takes calls apart by the table, and keeps those that stay."""
+    """Takes calls apart by the table, and keeps those that stay.
+
+    What a call writes over a value that an earlier one has made, and that no other is a view of, is
+    a new value from then on.
+    """
 
     def __init__(self, table: _Table) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.calls: list[_Call] = []
         self._table = table
+        self._own: dict[int, Any] = {}
+        """Values that calls have made, which nothing else sees, as they are now, by their ids."""
 
     def __torch_dispatch__(
         self,
@@ -281,19 +298,53 @@ class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
         """Raises _Whole."""
-        kwargs = kwargs or {}
+        written = args[0] if args else None
+        args, kwargs = pytree.tree_map(self._now, (args, dict(kwargs or {})))
         if func in FunctionalTensor.metadata_fns or func.namespace == "prim":
             return func(*args, **kwargs)
-        if func in _UNTRACED or func._schema.is_mutable or _has_effects(func):
+        if func is _CHECK:
+            self._keep(func, args, kwargs, None)
+            return None
+        if func in _UNTRACED or _has_effects(func):
             raise _Whole
+        if func._schema.is_mutable:
+            return self._write(func, written, args, kwargs)
         for apart in self._table.ways(func):
             with self:
                 made = apart(*args, **kwargs)
             if made is not NotImplemented:
                 return made
         result = func(*args, **kwargs)
-        self.calls.append(_Call(func, args, kwargs, result))
+        self._keep(func, args, kwargs, result)
         return result
+
+    def results(self, found: Any) -> Any:
+        """What a call has given, after all that was written over it."""
+        return pytree.tree_map(self._now, found)
+
+    def _now(self, value: Any) -> Any:
+        return self._own.get(id(value), value) if _is_tensor(value) else value
+
+    def _keep(self, func: OpOverload, args: Any, kwargs: Any, result: Any) -> None:
+        self.calls.append(_Call(func, args, kwargs, result))
+        if any(r.alias_info is not None for r in func._schema.returns):
+            for given in filter(_is_tensor, pytree.tree_leaves((args, kwargs))):
+                self._own.pop(id(given), None)  # a view sees it, or may
+        else:
+            made = filter(_is_tensor, pytree.tree_leaves(result))
+            self._own.update((id(value), value) for value in made)
+
+    def _write(self, func: OpOverload, written: Any, args: Any, kwargs: Any) -> Any:
+        """Raises _Whole where what it writes over was not made here, or is seen elsewhere."""
+        functional = _functional(func)
+        if functional is None or id(written) not in self._own:
+            raise _Whole
+        result = functional(*args, **kwargs)
+        if (result.dtype, str(result.shape)) != (written.dtype, str(written.shape)):
+            raise _Whole
+        self._keep(functional, args, kwargs, result)
+        self._own[id(written)] = result
+        return written
 
 
 def _recorded(
@@ -302,7 +353,7 @@ def _recorded(
     recorder = _Recorder(table)
     with _own_symbols(mode), enable_python_dispatcher(), mode, recorder:
         found = target(*args, **kwargs)
-    return found, recorder.calls
+    return recorder.results(found), recorder.calls
 
 
 def _own_symbols(mode: FakeTensorMode) -> AbstractContextManager[Any]:
@@ -332,6 +383,10 @@ class _Written:
         """Raises _Whole where it reads what is no node."""
         given = _as_dispatched(call.target, call.args, call.kwargs)
         args, kwargs = pytree.tree_map(self.node_of, given)
+        if call.target is _CHECK:
+            made = self._graph.call_function(effects.with_effects, (None, _CHECK, *args), kwargs)
+            made.meta = dict(self._meta) | {"val": None}
+            return
         name = self._graph._target_to_str(_name_of(call.target))
         node = self._graph.create_node("call_function", call.target, args, kwargs, name)
         node.meta = {**self._meta, "val": call.result}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
@@ -11,7 +11,6 @@ from aot.ir.hints import hints_of
 from aot.ir.kernels import Decision, FusedKernel, KernelGraph
 from aot.ir.loops import LoopGraph
 from aot.ir.machine import Machine
-from aot.ir.work import buffer_bytes
 from aot.schedule.canonical import canonical_kernel
 from aot.schedule.crossed import build_crossed_kernel, is_crossed
 from aot.schedule.groups import Group, group_of
@@ -55,7 +54,7 @@ def fuse_groups(scheduler: Scheduler, groups: Sequence[Group]) -> Fused:
     state = FusionState(scheduler, dict(enumerate(groups)), _many_writers(groups))
     queue: list[tuple[int, int, int, int]] = []
     for key in state.groups:
-        _push(queue, state, key, (k for k in _neighbours(state, key) if k > key))
+        _push(queue, state, key, after=key)
     decisions: list[Decision] = []
     serial = len(groups)
     while queue:
@@ -70,7 +69,7 @@ def fuse_groups(scheduler: Scheduler, groups: Sequence[Group]) -> Fused:
         if verdict.fused is None:
             continue
         state.merge(first, second, serial, verdict.fused)
-        _push(queue, state, serial, _neighbours(state, serial))
+        _push(queue, state, serial)
         serial += 1
     return Fused(_execution_order(state), tuple(decisions))
 
@@ -84,18 +83,6 @@ def _many_writers(groups: Iterable[Group]) -> frozenset[str]:
     return frozenset(twice)
 
 
-def _neighbours(state: FusionState, key: int) -> set[int]:
-    """Groups that share a buffer with this one."""
-    group = state.groups[key]
-    found: set[int] = set()
-    for name in (*group.reads, *group.writes):
-        found |= state.readers.get(name, set())
-        if name in state.writer:
-            found.add(state.writer[name])
-    found.discard(key)
-    return found
-
-
 def _precedes(state: FusionState, a: int, b: int) -> bool:
     """True when `a` must come before `b`, or may and did."""
     if b in state.consumers(a):
@@ -106,30 +93,76 @@ def _precedes(state: FusionState, a: int, b: int) -> bool:
 
 
 def _push(
-    queue: list[tuple[int, int, int, int]], state: FusionState, key: int, others: Iterable[int]
+    queue: list[tuple[int, int, int, int]], state: FusionState, key: int, after: int = -1
 ) -> None:
-    for other in others:
-        saved = _worth(state, key, other)
+    """Adds the pairs of a group with those that share a buffer with it and are worth trying.
+
+    Of groups `after` that key alone. What many read makes pairs of them all: of a pair that nothing
+    flows between, nothing is looked at but what both read.
+    """
+    shared = _shared_reads(state, key)
+    linked = _linked(state, key, shared)
+    pairs = [(other, _worth(state, key, other)) for other in linked if other > after]
+    if state.groups[key].template is None:
+        least = SHARED_READ_SHARE * state.read_bytes(key)
+        pairs += (
+            (other, both)
+            for other, both in shared.items()
+            if other > after
+            and (both >= least or both >= SHARED_READ_SHARE * state.read_bytes(other))
+            and other not in linked
+            and state.groups[other].template is None
+        )
+    for other, saved in pairs:
         if saved > 0:
             near = abs(state.groups[key].position - state.groups[other].position)
             heapq.heappush(queue, (-saved, near, min(key, other), max(key, other)))
 
 
+def _linked(state: FusionState, key: int, shared: Collection[int]) -> set[int]:
+    """Groups that read what this one writes, or write what it reads.
+
+    Of several that write a buffer the last, and those that read (`shared`) what this one reads.
+    """
+    group = state.groups[key]
+    found: set[int] = set()
+    for name in group.writes:
+        found |= state.readers.get(name, set())
+    for name in group.reads:
+        if name in state.writer:
+            found.add(state.writer[name])
+        if name in state.many_writers:
+            found |= state.writers[name].intersection(shared)
+    found.discard(key)
+    return found
+
+
+def _shared_reads(state: FusionState, key: int) -> dict[int, int]:
+    """Bytes that this group and each other read."""
+    found: dict[int, int] = {}
+    for name in state.groups[key].reads:
+        size = state.scheduler.size(name)
+        for other in state.readers[name]:
+            found[other] = found.get(other, 0) + size
+    found.pop(key, None)  # one that reads nothing is not there
+    return found
+
+
 def _worth(state: FusionState, key: int, other: int) -> int:
-    """Bytes saved by joining two groups; 0 when it is not worth trying."""
+    """Bytes saved by joining two groups of which one reads what the other writes.
+
+    0 when that is not worth trying.
+    """
     first, second = (key, other) if _precedes(state, key, other) else (other, key)
     a, b = state.groups[first], state.groups[second]
     if b.template is not None and not state.machine.takes_producer(b.template):
         return 0
     saved = state.saved_bytes(first, second)
-    if set(a.writes) & set(b.reads):
+    if not set(a.writes).isdisjoint(b.reads):
         return saved
     if a.template is not None or b.template is not None:
         return 0
-    least = min(
-        sum(state.hints.value(buffer_bytes(state.graph.buffers[n])) for n in g.reads)
-        for g in (a, b)
-    )
+    least = min(state.read_bytes(first), state.read_bytes(second))
     return saved if saved >= SHARED_READ_SHARE * least else 0
 
 

@@ -9,7 +9,6 @@ from aot.ir.loops import LoopGraph
 from aot.ir.machine import Machine
 from aot.ir.nests import LoopNest
 from aot.ir.templates.base import TemplateCall
-from aot.ir.work import buffer_bytes
 from aot.schedule.cost import saved_bytes
 from aot.schedule.crossed import crossing, is_crossed
 from aot.schedule.epilogue import attach_epilogue
@@ -62,6 +61,7 @@ class FusionState:
     readers: dict[str, set[int]] = field(default_factory=dict)
     writers: dict[str, set[int]] = field(default_factory=dict)
     costs: dict[int, float] = field(default_factory=dict)
+    _read: dict[int, int] = field(default_factory=dict)
     order: Precedence = field(init=False)
 
     def __post_init__(self) -> None:
@@ -113,10 +113,16 @@ class FusionState:
             self.costs[key] = group_cost(self.scheduler, self.groups[key])
         return self.costs[key]
 
+    def read_bytes(self, key: int) -> int:
+        """Bytes of all that a group reads."""
+        if key not in self._read:
+            self._read[key] = sum(self.scheduler.size(n) for n in self.groups[key].reads)
+        return self._read[key]
+
     def scratch_bytes(self, group: Group) -> int:
         """Bytes of the group's results that one work unit both writes and reads again."""
         written = set(group.writes) & set(group.reads)
-        total = sum(self.hints.value(buffer_bytes(self.graph.buffers[n])) for n in written)
+        total = sum(self.scheduler.size(n) for n in written)
         return total // max(1, self.hints.volume(group.outer))
 
     def saved_bytes(self, first: int, second: int) -> int:
@@ -127,7 +133,7 @@ class FusionState:
             for name in a.writes
             if self.readers.get(name, set()) - {first, second} or name in self.graph.results
         )
-        return saved_bytes(self.hints, self.graph.buffers, a, b, outside)
+        return saved_bytes(self.scheduler.size, a, b, outside)
 
     def consumers(self, key: int) -> set[int]:
         """Groups that read what this one writes, write it later, or overwrite what it reads."""

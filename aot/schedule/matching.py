@@ -229,10 +229,17 @@ def match(graph: LoopGraph, first: Group, second: Group) -> Matched | str:
 
 
 def _apply(first: Group, second: Group, pairs: dict[Symbol, Symbol]) -> Matched:
+    """On these pairs of axes, by the names of the group that has more nests.
+
+    What was found of a nest is found of its name for loops alone: so most of it is kept.
+    """
     outer = tuple(a for a in first.outer if a.symbol in pairs)
-    renaming = {pairs[a.symbol]: a.symbol for a in outer}
-    renamed = rename_group(second, renaming)
-    return Matched(with_outer(first, outer), with_outer(renamed, outer))
+    if len(second.nests) > len(first.nests):
+        first = rename_group(first, {a.symbol: pairs[a.symbol] for a in outer})
+        outer = tuple(Axis(pairs[a.symbol], a.extent) for a in outer)
+    else:
+        second = rename_group(second, {pairs[a.symbol]: a.symbol for a in outer})
+    return Matched(with_outer(first, outer), with_outer(second, outer))
 
 
 def _dependence_pairs(first: Group, second: Group, found: list[Dependence]) -> dict[Symbol, Symbol]:

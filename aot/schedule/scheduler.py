@@ -8,6 +8,7 @@ from aot.ir.hints import Hints
 from aot.ir.loops import LoopGraph
 from aot.ir.machine import Machine
 from aot.ir.nests import Axis, LoopNest
+from aot.ir.work import buffer_bytes
 from aot.schedule.strides import StridedAccess, strided_accesses
 
 Price = tuple[float, Axis | None]
@@ -29,6 +30,7 @@ class Scheduler:
     prices: dict[tuple[tuple[Axis, ...], tuple[LoopNest, ...]], Price] = field(
         default_factory=dict, init=False, compare=False, repr=False
     )
+    _sizes: dict[str, int] = field(default_factory=dict, init=False, compare=False, repr=False)
     _moves: dict[LoopNest, tuple[StridedAccess, ...]] = field(
         default_factory=dict, init=False, compare=False, repr=False
     )
@@ -39,4 +41,12 @@ class Scheduler:
         if found is None:
             cuts = not self.machine.gathers
             found = self._moves[nest] = strided_accesses(self.graph, nest, straighten=cuts)
+        return found
+
+    def size(self, buffer: str) -> int:
+        """Bytes of a buffer at the example's sizes."""
+        found = self._sizes.get(buffer)
+        if found is None:
+            expr = buffer_bytes(self.graph.buffers[buffer])
+            found = self._sizes[buffer] = self.hints.value(expr)
         return found

@@ -1,6 +1,6 @@
 """Does packaging grow as the model does? `python -m benchmarks.packaging.growth [--layers 48]`.
 
-Every stage between capture and the compilers is given models of so many layers, twice and four
+`--program kalman --layers 16` follows one of the programs of `unrolled.py`, by its steps. Every stage between capture and the compilers is given models of so many layers, twice and four
 times as many. Its work is counted in calls of functions, which are the same on every machine, and
 timed in processor seconds. The exponent is that of what is added: 1 where each layer adds the same,
 whatever a model costs besides. What no call is made for, such as a loop over a list, only seconds
@@ -16,6 +16,7 @@ import resource
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from typing import TypeVar
 
@@ -37,6 +38,7 @@ from aot.schedule.join import join
 from aot.schedule.memory import plan_memory
 from aot.symbolic import coefficient_of, expand, shapes
 from benchmarks.packaging import layers
+from benchmarks.packaging.unrolled import CASES
 
 SIZES = (1, 2, 4)
 """How many times the layers each model has."""
@@ -73,6 +75,14 @@ def blocks(count: int, width: int = 16) -> TensorGraph:
 def transformer(count: int) -> TensorGraph:
     """The graph of so many of the layers of `layers.py`."""
     return _graph(layers.layers(count, ""), *layers.inputs())
+
+
+def program(name: str, count: int) -> TensorGraph:
+    """The graph of a program that a loop of Python writes out, of so many steps."""
+    torch.manual_seed(0)
+    case = CASES[name](count)
+    captured = capture_module(case.model.eval(), case.inputs, dynamic_shapes=case.dims)
+    return ingest(captured, ())[0]
 
 
 def _graph(model: nn.Module, *inputs: torch.Tensor) -> TensorGraph:
@@ -126,8 +136,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--layers", type=int, default=48)
     parser.add_argument("--transformer", action="store_true", help="attention in every layer")
+    parser.add_argument("--program", choices=CASES)
     chosen = parser.parse_args()
     make = transformer if chosen.transformer else blocks
+    if chosen.program:
+        make = partial(program, chosen.program)
     counts = [times * chosen.layers for times in SIZES]
     graphs = [make(count) for count in counts]
     timed = [work_of(graph, counted=False) for graph in graphs]

@@ -2,9 +2,9 @@
 
 import pytest
 
-from benchmarks.packaging.growth import SIZES, blocks, exponent, work_of
+from benchmarks.packaging.growth import SIZES, blocks, exponent, program, work_of
 
-LAYERS = 10
+LAYERS, STEPS = 10, 8
 TOLERATED = 1.2
 """An exponent: of all pairs it is 2, and 1.1 where sympy keeps less of what it has found."""
 
@@ -15,6 +15,15 @@ def test_each_layer_adds_the_same_work_to_every_stage() -> None:
     stages = ("lower", "passes", "fuse", "prepare", "plan_memory", "emit")
     grown = {stage: exponent([found[stage].calls for found in work]) for stage in stages}
     assert all(found.keys() == set(stages) for found in work)
+    assert max(grown.values()) <= TOLERATED, grown
+
+
+def test_steps_that_share_their_weights_add_the_same_work() -> None:
+    """All of them read the same: of 32 the pairs were half of fusion's calls, more of its time."""
+    work_of(program("network", 2), counted=False)
+    work = [work_of(program("network", times * STEPS), counted=True) for times in SIZES]
+    stages = ("lower", "passes", "fuse", "emit")  # the others have hundreds of calls of millions
+    grown = {stage: exponent([found[stage].calls for found in work]) for stage in stages}
     assert max(grown.values()) <= TOLERATED, grown
 
 

@@ -7,14 +7,20 @@ from collections.abc import Sequence
 import pytest
 
 from aot.ir.hints import hints_of
+from aot.ir.loops import LoopGraph
 from aot.lowering.builder import GraphBuilder, Tensor
 from aot.schedule.cost import saved_bytes
+from aot.schedule.scheduler import Scheduler
 from tests.schedule.graphs import BATCH, S0, unary_op
-from tests.schedule.steps import groups, laid
+from tests.schedule.steps import DEVICE, groups, laid
 
 
 def _chain_and_reader(_: GraphBuilder, x: Tensor) -> Sequence[Tensor]:
     return [unary_op("sin", unary_op("exp", x)), unary_op("cos", x)]
+
+
+def _scheduler(graph: LoopGraph) -> Scheduler:
+    return Scheduler(graph, hints_of(graph.dims), DEVICE)
 
 
 BYTES = 4 * 8 * 4
@@ -37,11 +43,10 @@ def test_traffic_that_disappears(
     graph = laid(_chain_and_reader, {"x": (4, 8)})
     parts = groups(graph)
     pair = parts[first], parts[second]
-    assert saved_bytes(hints_of(graph.dims), graph.buffers, *pair, needed) == saved
+    assert saved_bytes(_scheduler(graph).size, *pair, needed) == saved
 
 
 def test_sizes_that_vary_count_as_in_the_example() -> None:
     graph = laid(_chain_and_reader, {"x": (S0, 8)}, dims=(BATCH,))
     first, second, _ = groups(graph)
-    hints = hints_of(graph.dims)
-    assert saved_bytes(hints, graph.buffers, first, second, frozenset()) == 2 * 3 * 8 * 4
+    assert saved_bytes(_scheduler(graph).size, first, second, frozenset()) == 2 * 3 * 8 * 4

@@ -32,6 +32,9 @@ SCRATCH_ALIGNMENT = 64
 _TYPICAL_SIZE = 64
 STRIP_START = var("strip_start")
 
+_LONG = 32
+"""Loads and stores of a kernel's stages from which it is a long one."""
+
 
 @dataclass(frozen=True)
 class LocalLayout:
@@ -75,6 +78,7 @@ class KernelContext:
     written: frozenset[str]
     bases: Mapping[str, tuple[int, ...]]
     streamed: frozenset[str] = frozenset()
+    is_long: bool = False
 
     def offset(self, buffer: str, index: Sequence[Expr]) -> Expr:
         """The element offset of `index` from the buffer's pointer.
@@ -145,6 +149,11 @@ def accesses(kernel: FusedKernel) -> Iterator[tuple[str, tuple[Expr, ...]]]:
             for node in loads(nest.roots):
                 if isinstance(node.attr, Access):
                     yield node.attr.buffer, node.attr.index
+
+
+def is_long(kernel: FusedKernel) -> bool:
+    """Whether compilers would be busy above all with the moves in the tails of its loops."""
+    return sum(1 for _ in accesses(kernel)) > _LONG
 
 
 def relative(index: Expr, outer: frozenset[Symbol], strip: Symbol | None) -> Expr:

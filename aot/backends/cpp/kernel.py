@@ -12,6 +12,7 @@ from aot.backends.cpp.context import (
     accesses,
     base_indices,
     index_range,
+    is_long,
     local_layouts,
 )
 from aot.backends.cpp.stage import StageEmitter, strip_bounds
@@ -96,6 +97,7 @@ def make_context(kernel: FusedKernel, graph: KernelGraph) -> KernelContext:
         frozenset((*kernel.writes, *kernel.local)),
         base_indices(kernel, graph.buffers),
         streamed_buffers(kernel, graph),
+        is_long(kernel),
     )
 
 

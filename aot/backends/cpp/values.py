@@ -220,7 +220,7 @@ class Body(Indexer, Scoped[Value]):
             suffix, last = "_m", f", {self._tail(mask.text)}"
         elif vector.count is not None:
             suffix, last = "_n", f", {vector.count}"
-        types = f"<{lane}, {vector.lanes}>"
+        types, space = f"<{lane}, {vector.lanes}>", self._moves(vector)
         turned = self.turned(offset, binds) if step is None else None
         if turned is not None:
             row, place = turned
@@ -238,12 +238,17 @@ class Body(Indexer, Scoped[Value]):
             if within and mask is not None and mask.lanes != "1":
                 zero = f"{value_type(dtype, vector.lanes)}({literal(0, dtype)})"
                 return f"aot::select({mask.text}, aot::gather{types}({address}, {index}), {zero})"
-            return f"aot::gather{suffix}{types}({address}, {index}{last})"
+            return f"{space}::gather{suffix}{types}({address}, {index}{last})"
         address = self.address(pointer, offset, binds)
         if step == 1:
-            return f"aot::load{suffix}{types}({address}{last})"
+            return f"{space}::load{suffix}{types}({address}{last})"
         stride = index_text(step, self.uniform_names(binds))
-        return f"aot::load_strided{suffix}{types}({address}, {stride}{last})"
+        return f"{space}::load_strided{suffix}{types}({address}, {stride}{last})"
+
+    def _moves(self, vector: Vector | None) -> str:
+        """The namespace of moves of a vector's lanes: in a long kernel's tails they are calls."""
+        tail = vector is not None and vector.count is not None
+        return "aot::apart" if tail and self.context.is_long else "aot"
 
     def _is_within(self, access: Access, bound: Sequence[Node]) -> bool:
         """Whether each index is in its dimension whatever the mask; those of checked values are.
@@ -321,12 +326,14 @@ class Body(Indexer, Scoped[Value]):
             self.writer.line(f"aot::scatter{suffix}({pointer}, {index}, {text}{last});")
             return
         address = self.address(pointer, offset, binds)
+        space = self._moves(vector) if count else "aot"
         if lanes == "1" or step == 1:
             name = "stream" if lanes != "1" and store.buffer in self.context.streamed else "store"
-            self.writer.line(f"aot::{name}{suffix}({address}, {text}{last});")
+            space = space if name == "store" else "aot"
+            self.writer.line(f"{space}::{name}{suffix}({address}, {text}{last});")
             return
         stride = index_text(step, self.uniform_names(binds)) if step is not None else "0"
-        self.writer.line(f"aot::store_strided{suffix}({address}, {stride}, {text}{last});")
+        self.writer.line(f"{space}::store_strided{suffix}({address}, {stride}, {text}{last});")
 
     def _stored_node(self, store: Store) -> Node:
         """What to hand to the store: it rounds to the buffer's type itself, so a cast may not."""

@@ -8,7 +8,11 @@ import numpy as np
 import pytest
 import torch
 
+from aot.backends.registry import backend_for
+from aot.driver import choose_programs, schedule
 from aot.frontend.capture import capture_module
+from aot.frontend.ingest import ingest
+from aot.options import parse_target
 from tests.calls import Calls
 from tests.conformance.executors import EXECUTORS
 from tests.settings import SETTINGS, seeded
@@ -48,3 +52,29 @@ def test_a_row_and_its_diagonal_are_of_one_local_buffer(function: Function, size
     run = EXECUTORS[f"cpu:{SETTINGS.level}"]
     (found,) = run(capture_module(Calls(function), (x,)), (x,))
     np.testing.assert_allclose(found, function(x).numpy(), rtol=2e-4, atol=1e-6)
+
+
+def taps(x: torch.Tensor) -> torch.Tensor:
+    """A long kernel whose rows have tails."""
+    height, width = x.shape[0] - 6, x.shape[1] - 6
+    near = [x[i : i + height, j : j + width] for i in range(7) for j in range(7)]
+    return torch.stack([sum(n * k for k, n in enumerate(near)), sum(near)], -1)
+
+
+@pytest.mark.parametrize("columns", [7, 9, 22, 39])
+def test_tails_of_a_long_kernel_are_what_others_are(columns: int) -> None:
+    torch.manual_seed(seeded())
+    x = torch.randn(9, columns)
+    (found,) = EXECUTORS[f"cpu:{SETTINGS.level}"](capture_module(Calls(taps), (x,)), (x,))
+    np.testing.assert_allclose(found, taps(x).numpy(), rtol=1e-4, atol=1e-3)
+
+
+@pytest.mark.parametrize(("function", "calls"), [(taps, True), (torch.exp, False)])
+def test_tails_of_long_kernels_call_what_moves_some_lanes(function: Function, calls: bool) -> None:
+    """In line it was most of what compilers did for them: at x86-64-v2 two thirds and more."""
+    graph, _ = ingest(capture_module(Calls(function), (torch.randn(9, 39),)))
+    (program,) = choose_programs([parse_target("cpu")], backend_for)
+    backend, target = program.backend, program.target
+    kernels = backend.prepare(schedule(graph, program.machine), target)
+    texts = [f.text + f.unnamed for f in backend.emit(kernels, target).functions]
+    assert any("aot::apart::" in text for text in texts) == calls

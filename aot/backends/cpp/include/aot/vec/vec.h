@@ -48,6 +48,7 @@
 #ifndef AOT_VEC_VEC_H_
 #define AOT_VEC_VEC_H_
 
+#include "aot/vec/apart.h"
 #include "aot/vec/arith.h"
 #include "aot/vec/convert.h"
 #include "aot/vec/float8.h"
