@@ -50,6 +50,7 @@ SPANNING: Mapping[str, str] = {
     "tests/serve/": "the server of cpp/serve, through its clients",
     "tests/backends/cpp/tmpl/test_conv_gathered.py": "a way of conv.h, and what chooses it",
     "tests/backends/cpp/vec/test_math.py": "the headers math_*.h: one table of functions",
+    "tests/backends/triton/test_by_size.py": "what all backends share, and the runtime",
     "tests/backends/triton/test_split_attention.py": "a pass, a template and its two kernels",
     "tests/backends/triton/test_template_attention_groups.py": "a template in two languages",
     "tests/backends/triton/test_template_attention_odd.py": "a template, and the assembler",

@@ -12,7 +12,7 @@ from aot.ir.tensors import Dim
 from aot.symbolic import Expr, Symbol, dim, evaluate
 
 LARGER = 16
-"""Times a size that is another kind of problem: other tiles, other ways through memory."""
+"""Times a size that is another kind of problem, for which other choices are right."""
 
 _FREE = frozenset("const load reduce".split())
 
