@@ -1,10 +1,10 @@
 """Does packaging grow as the model does? `python -m benchmarks.packaging.growth [--layers 48]`.
 
-`--program kalman --layers 16` follows one of the programs of `unrolled.py`, by its steps. Every stage between capture and the compilers is given models of so many layers, twice and four
-times as many. Its work is counted in calls of functions, which are the same on every machine, and
-timed in processor seconds. The exponent is that of what is added: 1 where each layer adds the same,
-whatever a model costs besides. What no call is made for, such as a loop over a list, only seconds
-show.
+`--program kalman --layers 16` follows one of the programs of `unrolled.py`, by its steps. Every
+stage between capture and the compilers is given models of so many layers, twice and four times as
+many. Its work is counted in calls of functions, which are the same on every machine, and timed in
+processor seconds. The exponent is that of what is added: 1 where each layer adds the same, whatever
+a model costs besides. What no call is made for, such as a loop over a list, only seconds show.
 """
 
 from __future__ import annotations

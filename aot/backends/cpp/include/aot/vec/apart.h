@@ -1,8 +1,9 @@
 // Moves of some lanes as calls, for the tails of long loop bodies.
 //
 // A tail runs once a row, yet what compilers do for its moves in line is most of what they do for a
-// long body: below AVX-512 a load of n lanes is branches or a mask of its own, one of lanes apart
-// many instructions. Only where a machine has an instruction for it does the move stay in line.
+// long body: without masked moves a load of n lanes is a tree of branches, one of lanes apart many
+// instructions. What has an instruction stays in line: rows shorter than a vector are tails alone,
+// and calls took 1.3 of their time.
 #ifndef AOT_VEC_APART_H_
 #define AOT_VEC_APART_H_
 
@@ -36,7 +37,7 @@ AOT_CALLED void store_n(S* p, Vec<T, N, B> v, int64_t n) {
 
 template <class T, int N, class S>
 AOT_INLINE Vec<T, N> load_n(const S* p, int64_t n) {
-  if constexpr (AOT_ISA_LEVEL >= 4) {
+  if constexpr (detail::kMaskedMoves<detail::RawType<S>>) {
     return aot::load_n<T, N>(p, n);
   } else {
     return called::load_n<T, N>(p, n);
@@ -44,7 +45,7 @@ AOT_INLINE Vec<T, N> load_n(const S* p, int64_t n) {
 }
 template <class T, int N, class S>
 AOT_INLINE Vec<T, N> load_m(const S* p, Mask<N> m) {
-  if constexpr (AOT_ISA_LEVEL >= 4) {
+  if constexpr (detail::kMaskedMoves<detail::RawType<S>>) {
     return aot::load_m<T, N>(p, m);
   } else {
     return called::load_m<T, N>(p, m);
