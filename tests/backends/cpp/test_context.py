@@ -61,12 +61,21 @@ def taps(x: torch.Tensor) -> torch.Tensor:
     return torch.stack([sum(n * k for k, n in enumerate(near)), sum(near)], -1)
 
 
+def taps_to_the_edge(x: torch.Tensor) -> torch.Tensor:
+    """The same, under masks."""
+    return taps(torch.nn.functional.pad(x, (3, 3, 3, 3)))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=["float32", "float64"])
+@pytest.mark.parametrize("function", [taps, taps_to_the_edge])
 @pytest.mark.parametrize("columns", [7, 9, 22, 39])
-def test_tails_of_a_long_kernel_are_what_others_are(columns: int) -> None:
+def test_tails_of_a_long_kernel_are_what_others_are(
+    columns: int, function: Function, dtype: torch.dtype
+) -> None:
     torch.manual_seed(seeded())
-    x = torch.randn(9, columns)
-    (found,) = EXECUTORS[f"cpu:{SETTINGS.level}"](capture_module(Calls(taps), (x,)), (x,))
-    np.testing.assert_allclose(found, taps(x).numpy(), rtol=1e-4, atol=1e-3)
+    x = torch.randn(9, columns, dtype=dtype)
+    (found,) = EXECUTORS[f"cpu:{SETTINGS.level}"](capture_module(Calls(function), (x,)), (x,))
+    np.testing.assert_allclose(found, function(x).numpy(), rtol=1e-4, atol=1e-3)
 
 
 @pytest.mark.parametrize(("function", "calls"), [(taps, True), (torch.exp, False)])

@@ -25,8 +25,8 @@ template <class T, int N, class S>
 AOT_CALLED Vec<T, N> load_n(const S* p, int64_t n) {
   return aot::load_n<T, N>(p, n);
 }
-template <class T, int N, class S>
-AOT_CALLED Vec<T, N> load_m(const S* p, Mask<N> m) {
+template <class T, int N, class S, int M>
+AOT_CALLED Vec<T, N> load_m(const S* p, Mask<N, M> m) {
   return aot::load_m<T, N>(p, m);
 }
 template <class S, class T, int N, bool B>
@@ -43,8 +43,8 @@ AOT_INLINE Vec<T, N> load_n(const S* p, int64_t n) {
     return called::load_n<T, N>(p, n);
   }
 }
-template <class T, int N, class S>
-AOT_INLINE Vec<T, N> load_m(const S* p, Mask<N> m) {
+template <class T, int N, class S, int M>
+AOT_INLINE Vec<T, N> load_m(const S* p, Mask<N, M> m) {
   if constexpr (detail::kMaskedMoves<detail::RawType<S>>) {
     return aot::load_m<T, N>(p, m);
   } else {
@@ -63,8 +63,8 @@ template <class T, int N, class S>
 AOT_CALLED Vec<T, N> load_strided_n(const S* p, int64_t stride, int64_t n) {
   return aot::load_strided_n<T, N>(p, stride, n);
 }
-template <class T, int N, class S>
-AOT_CALLED Vec<T, N> load_strided_m(const S* p, int64_t stride, Mask<N> m) {
+template <class T, int N, class S, int M>
+AOT_CALLED Vec<T, N> load_strided_m(const S* p, int64_t stride, Mask<N, M> m) {
   return aot::load_strided_m<T, N>(p, stride, m);
 }
 template <class S, class T, int N, bool B>
@@ -75,8 +75,8 @@ template <class T, int N, class S, class I, bool B>
 AOT_CALLED Vec<T, N> gather_n(const S* p, Vec<I, N, B> index, int64_t n) {
   return aot::gather_n<T, N>(p, index, n);
 }
-template <class T, int N, class S, class I, bool B>
-AOT_CALLED Vec<T, N> gather_m(const S* p, Vec<I, N, B> index, Mask<N> m) {
+template <class T, int N, class S, class I, bool B, int M>
+AOT_CALLED Vec<T, N> gather_m(const S* p, Vec<I, N, B> index, Mask<N, M> m) {
   return aot::gather_m<T, N>(p, index, m);
 }
 
