@@ -43,6 +43,7 @@ RULED: dict[str, Callable[..., Any]] = {
     "solve": lambda x, i: torch.linalg.solve(torch.outer(x, x) + 9 * torch.eye(5), ROW),
     "solve of matrices": lambda x, i: torch.linalg.solve(9 * torch.eye(5), torch.outer(x, x)),
     "cross_entropy": lambda x, i: F.cross_entropy(x, i[0]),
+    "a sum by a number": lambda x, i: x.sum() / 2 + (x > 0).sum() * 0.5,  # casts the numbers
 }
 
 
