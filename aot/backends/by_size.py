@@ -135,7 +135,7 @@ def by_size(
         if emitted is not None:
             found[cell] = same(emitted)
             made.setdefault(found[cell], emitted)
-    kept = _kept(found, same(own), MOST_OF_NESTS if isinstance(kernel, NestKernel) else MOST)
+    kept = _kept(found, spread.own, MOST_OF_NESTS if isinstance(kernel, NestKernel) else MOST)
     if len(kept) == 1:
         return (Choice(own, ALWAYS, kernel.name),)
     cells: dict[object, set[_Cell]] = {key: set() for key in kept}
@@ -157,21 +157,31 @@ def spots(kernel: Kernel, graph: KernelGraph) -> tuple[KernelGraph, ...]:
     return (graph, *(at for at in others if _has_points(kernel, at)))
 
 
-def _kept(found: dict[_Cell, object], own: object, most: int) -> list[object]:
-    """The functions that are kept, the graph's own first: those that most parts want."""
-    counts = {key: 0 for key in [own, *found.values()]}
-    for key in found.values():
-        counts[key] += 1
-    others = sorted((key for key in counts if key != own), key=lambda key: -counts[key])
-    return [own, *others[: most - 1]]
+def _kept(found: dict[_Cell, object], own: _Cell, most: int) -> list[object]:
+    """The functions that are kept, the graph's own first.
+
+    Those that most parts want; of as many parts, those that are farthest, and larger ones first.
+    """
+    cells: dict[object, list[_Cell]] = {}
+    for cell, key in found.items():
+        cells.setdefault(key, []).append(cell)
+
+    def rank(key: object) -> tuple[int, int, int]:
+        far = max(cells[key], key=lambda cell: (_distance(cell, own), sum(cell)))
+        return len(cells[key]), _distance(far, own), sum(far)
+
+    others = sorted((key for key in cells if key != found[own]), key=rank, reverse=True)
+    return [found[own], *others[: most - 1]]
+
+
+def _distance(a: _Cell, b: _Cell) -> int:
+    return sum(abs(x - y) for x, y in zip(a, b, strict=True))
 
 
 def _nearest(cell: _Cell, found: dict[_Cell, object], kept: Sequence[object]) -> object:
     """What runs in a part: what was made for it, else for the nearest, of several the largest."""
     near = [
-        (sum(abs(a - b) for a, b in zip(cell, other, strict=True)), -sum(other), other)
-        for other, key in found.items()
-        if key in kept
+        (_distance(cell, other), -sum(other), other) for other, key in found.items() if key in kept
     ]
     return found[min(near)[2]]
 

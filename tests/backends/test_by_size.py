@@ -145,6 +145,15 @@ def test_loop_nests_have_fewer() -> None:
     assert len(found) == MOST_OF_NESTS < MOST
 
 
+def test_of_many_the_farthest_are_kept_and_larger_ones_first() -> None:
+    graph = graph_of(size("a", 4096))
+    found = choices_of(graph, lambda sizes: str(sizes["a"]))
+    far = 4096 * LARGER**2
+    assert [choice.emitted for choice in found] == ["4096", str(far), "16"]
+    nests = by_size(graph.kernels[0], graph, "4096", lambda at: str(at.dims[0].hint), str)
+    assert [choice.emitted for choice in nests] == ["4096", str(far)]
+
+
 def test_nothing_is_made_for_sizes_that_leave_nothing() -> None:
     """Where an extent is a - 10, there is no kernel for an `a` of 2."""
     graph = graph_of(size("a", 32))
