@@ -216,7 +216,8 @@ def _spread(kernel: Kernel, graph: KernelGraph) -> _Spread | None:
 
 def _together(used: Sequence[Dim], touched: Expr, graph: KernelGraph) -> _Spread:
     """One scale, of what is touched where all dims are as many times smaller or larger."""
-    ray = {hints_of(graph.dims).value(touched): graph.dims}
+    own = hints_of(graph.dims).value(touched)
+    ray = {own: graph.dims}
     for power in sorted(range(-STEPS, STEPS + 1), key=abs):
         dims = _with_hints(graph.dims, {d.name: _at(d, power) for d in used})
         size = hints_of(dims).value(touched)
@@ -224,8 +225,7 @@ def _together(used: Sequence[Dim], touched: Expr, graph: KernelGraph) -> _Spread
             ray[size] = dims
     ordered = sorted(ray)
     cells: dict[_Cell, tuple[Dim, ...]] = {(k,): ray[size] for k, size in enumerate(ordered)}
-    own = ordered.index(hints_of(graph.dims).value(touched))
-    return _Spread((_Scale(touched, _limits(ordered)),), cells, (own,))
+    return _Spread((_Scale(touched, _limits(ordered)),), cells, (ordered.index(own),))
 
 
 def _values(d: Dim) -> list[int]:

@@ -157,6 +157,17 @@ class Cells(nn.Module):
         return torch.stack(found, 1)
 
 
+def _moved(
+    slope: Callable[[torch.Tensor], torch.Tensor], y: torch.Tensor, step: float
+) -> torch.Tensor:
+    """A step of Runge and Kutta's method."""
+    first = slope(y)
+    second = slope(y + step / 2 * first)
+    third = slope(y + step / 2 * second)
+    last = slope(y + step * third)
+    return y + step / 6 * (first + 2 * second + 2 * third + last)
+
+
 class Lorenz(nn.Module):
     """A system of three equations, followed by Runge and Kutta's method."""
 
@@ -173,11 +184,7 @@ class Lorenz(nn.Module):
         """Where each point is after each step."""
         found, step = [], 0.01
         for _ in range(self.steps):
-            first = self.slope(y)
-            second = self.slope(y + step / 2 * first)
-            third = self.slope(y + step / 2 * second)
-            last = self.slope(y + step * third)
-            y = y + step / 6 * (first + 2 * second + 2 * third + last)
+            y = _moved(self.slope, y, step)
             found.append(y)
         return torch.stack(found, 1)
 
@@ -194,11 +201,7 @@ class Network(nn.Module):
         """Where each point is in the end."""
         step = 1 / self.steps
         for _ in range(self.steps):
-            first = self.slope(y)
-            second = self.slope(y + step / 2 * first)
-            third = self.slope(y + step / 2 * second)
-            last = self.slope(y + step * third)
-            y = y + step / 6 * (first + 2 * second + 2 * third + last)
+            y = _moved(self.slope, y, step)
         return y
 
 

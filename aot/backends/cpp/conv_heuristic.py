@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from math import prod
 
-from aot.backends.cpp.gemm_heuristic import PANEL, UNIT_MACS, matmul_blocking
+from aot.backends.cpp.gemm_heuristic import PANEL, UNIT_MACS, MatmulBlocking, matmul_blocking
 from aot.backends.cpp.packing import even
 from aot.backends.cpp.pieces_heuristic import STRIP, Pieces, pieces_blocking
 
@@ -175,6 +175,16 @@ def needs_patch(shape: ConvShape, channels_contiguous: bool, narrow: bool) -> bo
     return not channels_contiguous or narrow or shape.ic < _PATCH_CHANNELS
 
 
+def _depth_block(shape: ConvShape, base: MatmulBlocking, accumulator_bytes: int) -> int:
+    """Of the sums of a pixel, how many are added at once: all, or all of a tap, where they fit."""
+    if base.narrow_b:
+        return base.kb
+    k, column = shape.ic * prod(shape.kernel), base.nc * accumulator_bytes
+    if k <= _WHOLE_K and k * column <= _WHOLE_WEIGHT:
+        return max(k, base.kb)
+    return max(shape.ic, base.kb) if shape.ic * column <= _NEAR_TAP else base.kb
+
+
 def conv_blocking(
     shape: ConvShape,
     pixels: int,
@@ -208,7 +218,6 @@ def conv_blocking(
     base = matmul_blocking(
         pixels, shape.oc, k, accumulator_bytes=accumulator_bytes, b_bytes=b_bytes
     )
-    whole = k <= _WHOLE_K and k * base.nc * accumulator_bytes <= _WHOLE_WEIGHT
     rows = max(1, PATCH_PIXELS // max(ow, 1)) if patch else 1
     mb, mc, grain = base.mb, base.mb, base.grain
     if patch:
@@ -223,9 +232,6 @@ def conv_blocking(
         if shape.oc <= PANEL:
             row += shape.ic * accumulator_bytes  # which each tap reads again, for few products
         mc = max(mc, min(pixels, _ORDERED_BYTES // row))
-    kb = max(k, base.kb) if whole and not base.narrow_b else base.kb
-    if not base.narrow_b and shape.ic * base.nc * accumulator_bytes <= _NEAR_TAP:
-        kb = max(kb, shape.ic)
     pieced = floats and not turned and (patch or not _mostly_outside(shape, ow))
     joined = patch and shape.dilation[2] == 1
     run = shape.ic * (shape.kernel[2] if joined else 1)
@@ -235,7 +241,7 @@ def conv_blocking(
         nb=base.nb,
         mc=mc,
         nc=base.nc,
-        kb=kb,
+        kb=_depth_block(shape, base, accumulator_bytes),
         rows=rows,
         patch=patch,
         grain=grain,
