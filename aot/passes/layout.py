@@ -15,7 +15,7 @@ from typing import Any
 from aot.errors import InternalError
 from aot.ir.decisions import Decision
 from aot.ir.dtypes import INT64
-from aot.ir.hints import Hints, hints_of
+from aot.ir.hints import Hints, hints_of, larger_hints
 from aot.ir.layouts import is_dense
 from aot.ir.loops import LoopGraph, bases, reads
 from aot.ir.machine import Machine
@@ -403,7 +403,9 @@ def _loop_variables(roots: Sequence[Node]) -> set[Symbol]:
 def _copy_operands(graph: LoopGraph, machine: Machine) -> LoopGraph:
     """Copies for operands whose view is not affine or whose vectors would not be contiguous."""
     nests = _readers(op for op in graph.ops if isinstance(op, LoopNest))
-    copies = _Copies(graph, machine, dict(graph.buffers), Counter(_read(graph)), nests)
+    hints, larger = hints_of(graph.dims), larger_hints(graph.dims)
+    read = Counter(_read(graph))
+    copies = _Copies(graph, machine, dict(graph.buffers), read, nests, hints, larger)
     ops = [op for whole in graph.ops for op in copies.of(whole)]
     if not copies.decisions:
         return graph
@@ -425,7 +427,8 @@ def _read(graph: LoopGraph) -> Iterator[str]:
 class _Copies:
     """The copies that calls need; local to one run of the pass.
 
-    `readers`: operations that read a buffer. `nests`: those of them that are nests.
+    `readers`: operations that read a buffer. `nests`: those of them that are nests. `larger`: what
+    a copy has to be worth its time at, which costs small sizes a launch.
     """
 
     graph: LoopGraph
@@ -433,6 +436,8 @@ class _Copies:
     buffers: dict[str, Buffer]
     readers: Mapping[str, int]
     nests: Mapping[str, Sequence[LoopNest]]
+    hints: Hints
+    larger: Hints
     derived: list[DerivedWeight] = field(default_factory=list)
     decisions: list[Decision] = field(default_factory=list)
 
@@ -451,7 +456,7 @@ class _Copies:
                 return view
             self.decisions.append(Decision("layout", (view.buffer, op.name), "copied", reason))
             walk = self._walk(op, role, view, support, strides)
-            row_bytes = max(op.row_bytes(role, support), self._line(op, role, view, support))
+            row_bytes = self._row(op, role, view, support)
             nest, seen = self._copy(op, role, view, walk, row_bytes)
             if nest is not None:
                 copies.append(nest)
@@ -483,7 +488,7 @@ class _Copies:
             return f"operand {role} is no plain view of it"
         if self._stored_walk(call, role, view, support, strides) is not None:
             return f"the template reads operand {role} in another order of memory"
-        unfit = call.misfit(role, support, strides, hints_of(self.graph.dims))
+        unfit = call.misfit(role, support, strides, self.hints)
         return unfit or self._odd_rows(call, role, view, support)
 
     def _stored_walk(
@@ -495,7 +500,7 @@ class _Copies:
 
     def _odd_rows(self, call: TemplateCall, role: str, view: View, support: Support[Any]) -> str:
         """Says so where an operand's rows start where the template reads them slowly."""
-        strides, wanted = self._strides(view), call.row_words(role, support)
+        strides, wanted = self._strides(view), call.row_words(role, support, self.larger)
         wanted = max(wanted, self._line(call, role, view, support))
         if wanted == 1:
             return ""
@@ -505,12 +510,17 @@ class _Copies:
             return ""
         return f"rows of operand {role} do not start at multiples of {wanted} bytes"
 
+    def _row(self, call: TemplateCall, role: str, view: View, support: Support[Any]) -> int:
+        """What rows of a copy start at multiples of."""
+        wanted = call.row_bytes(role, support, self.larger)
+        return max(wanted, self._line(call, role, view, support))
+
     def _line(self, call: TemplateCall, role: str, view: View, support: Support[Any]) -> int:
         """What rows of a weight that nobody else reads had better start at multiples of."""
         source = self.graph.buffers[view.buffer]
         if not is_fixed(view, source) or self.readers[view.buffer] > 1:
             return 1
-        wanted, strides = call.line_bytes(role, support), self._strides(view)
+        wanted, strides = call.line_bytes(role, support, self.larger), self._strides(view)
         size = source.dtype.itemsize
         rows = [int(a.extent) for a, s in zip(view.axes, strides or (), strict=False) if s == 1]
         lines = [-(-row * size // wanted) * wanted for row in rows]
@@ -523,7 +533,7 @@ class _Copies:
         """The axes of a copy in the best order of memory, or in the one that they are in."""
         stored = self._stored_walk(call, role, view, support, strides)
         best, known = stored or call.walk(role, support, strides), strides[role]
-        aligned = max(call.row_bytes(role, support), self._line(call, role, view, support)) > 1
+        aligned = self._row(call, role, view, support) > 1
         if best is not None or known is None or not aligned:
             return best or view.axes
         (last,) = [k for k, s in enumerate(known) if s == 1][-1:] or [len(known) - 1]

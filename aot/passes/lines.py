@@ -9,13 +9,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from aot.ir.decisions import Decision
+from aot.ir.hints import Hints, larger_hints
 from aot.ir.loops import LoopGraph, bases
 from aot.ir.machine import Machine
 from aot.ir.nests import Buffer, LoopNest, View
 from aot.ir.templates.base import TemplateCall, operand_dtype
 from aot.ir.templates.builder import multiple_of
 from aot.ir.views import strides_of_order, view_strides
-from aot.symbolic import Expr, is_int
+from aot.symbolic import Expr, is_multiple
 
 LEAST_LINES = 8
 """Lines of a row from which what completes the last one is at most an eighth more."""
@@ -27,11 +28,12 @@ def in_lines(graph: LoopGraph, machine: Machine) -> LoopGraph:
         name for op in graph.ops for pair in bases(op).items() for name in pair
     }
     buffers, decisions = dict(graph.buffers), list(graph.decisions)
-    for call, does, view, wanted in _wishes(graph, machine):
+    hints = larger_hints(graph.dims)
+    for call, does, view, wanted in _wishes(graph, machine, hints):
         source = buffers[view.buffer]
         if source.kind != "temp" or view.buffer in fixed:
             continue
-        longer = _longer(source, view, wanted)
+        longer = _longer(source, view, wanted, hints)
         if longer is None or not _plain(graph, longer):
             continue
         buffers[view.buffer] = longer
@@ -40,7 +42,9 @@ def in_lines(graph: LoopGraph, machine: Machine) -> LoopGraph:
     return replace(graph, buffers=buffers, decisions=tuple(decisions))
 
 
-def _wishes(graph: LoopGraph, machine: Machine) -> Iterator[tuple[TemplateCall, str, View, int]]:
+def _wishes(
+    graph: LoopGraph, machine: Machine, hints: Hints
+) -> Iterator[tuple[TemplateCall, str, View, int]]:
     """What calls wish of operands, and then of results: these wish for less."""
     results: list[tuple[TemplateCall, str, View, int]] = []
     for op in graph.ops:
@@ -49,38 +53,39 @@ def _wishes(graph: LoopGraph, machine: Machine) -> Iterator[tuple[TemplateCall, 
             continue
         typed = support.of_type(operand_dtype(op, graph.buffers))
         for role, view in op.operands:
-            wanted = op.line_bytes(role, typed)
+            wanted = op.line_bytes(role, typed, hints)
             if wanted > 1:
                 yield op, "reads", view, wanted
-        wanted = op.line_bytes("output", typed)
+        wanted = op.line_bytes("output", typed, hints)
         if wanted > 1:
             results.append((op, "writes", op.output, wanted))
     yield from results
 
 
-def _longer(source: Buffer, view: View, wanted: int) -> Buffer | None:
+def _longer(source: Buffer, view: View, wanted: int, hints: Hints) -> Buffer | None:
     """The buffer with rows of whole lines; None where they are, are short, or no axis runs along.
 
     Only a dimension that an axis of the view has for itself may get longer.
     """
     strides, size = source.strides or (), source.dtype.itemsize
     along = [k for k, stride in enumerate(strides) if stride == 1 and source.shape[k] != 1]
-    if len(along) != 1 or not all(is_int(e) for e in source.shape):
+    if len(along) != 1:
         return None
     (k,) = along
-    row = int(source.shape[k])
+    row = source.shape[k]
     own = [a for a in view.axes[-2:] if a.symbol == view.index[k] and a.extent == row]
-    if not own or row * size % wanted == 0 or row * size < LEAST_LINES * wanted:
+    few = hints.value(row) * size < LEAST_LINES * wanted
+    if not own or few or is_multiple(row * size, wanted):
         return None
     shape = tuple(
         multiple_of(wanted // size, e) if d == k else e for d, e in enumerate(source.shape)
     )
-    return replace(source, shape=shape, strides=strides_of_order(shape, _order(strides)))
+    return replace(source, shape=shape, strides=strides_of_order(shape, _order(strides, hints)))
 
 
-def _order(strides: Sequence[Expr]) -> tuple[int, ...]:
+def _order(strides: Sequence[Expr], hints: Hints) -> tuple[int, ...]:
     """Dimensions by falling stride."""
-    return tuple(sorted(range(len(strides)), key=lambda k: -int(strides[k])))
+    return tuple(sorted(range(len(strides)), key=lambda k: -hints.value(strides[k])))
 
 
 def _plain(graph: LoopGraph, longer: Buffer) -> bool:

@@ -113,7 +113,7 @@ class Case:
             for k, name in enumerate(names):
                 if not name or x.shape[k] <= self._least(name):
                     continue
-                dims.setdefault(name, Dim(name, min=self._least(name), max=4 * x.shape[k]))
+                dims.setdefault(name, Dim(name, min=self._least(name)))
                 shapes[-1][k] = dims[name]
             sizes = [
                 max(n // smaller, self._least(name)) if k in shapes[-1] else n

@@ -8,9 +8,10 @@ from dataclasses import dataclass, field, replace
 from aot_runtime.format.declarations import Declaration
 
 from aot.backends.base import EmittedGraph, KernelBinary, KernelSource
-from aot.backends.by_size import Choice, by_size
+from aot.backends.by_size import Choice, by_size, spots
 from aot.backends.triton.body import ATOMICS
 from aot.backends.triton.compile import ALIGNMENT, compile_kernels
+from aot.backends.triton.context import narrow_when, narrowed
 from aot.backends.triton.gpu import GPUS, Gpu
 from aot.backends.triton.kernel import NAME, EmittedKernel, emit_kernel
 from aot.backends.triton.prepare import has_room, prepare_kernels
@@ -23,6 +24,7 @@ from aot.ir.decisions import Decision
 from aot.ir.declarations import declare
 from aot.ir.hints import Hints, hints_of
 from aot.ir.kernels import (
+    ALWAYS,
     Grid,
     JoinedKernel,
     Kernel,
@@ -31,11 +33,13 @@ from aot.ir.kernels import (
     ModelKernel,
     NestKernel,
     TemplateKernel,
+    fused_parts,
 )
 from aot.ir.machine import CrossedTile, Machine
 from aot.ir.user_kernel import TRITON
 from aot.ir.weights import Recipe
 from aot.options import BuildOptions, Target
+from aot.symbolic import Minimum
 
 COLUMN_UNITS = 4
 """Strips of columns that take as much of a device as another program: means of 1912 x 35090 float16
@@ -152,13 +156,28 @@ class TritonBackend:
 def _choices(
     kernel: Kernel, graph: KernelGraph, own: EmittedKernel, gpu: Gpu
 ) -> tuple[Choice[EmittedKernel], ...]:
-    """The kernel's functions, for all sizes that it may run at."""
+    """The kernel's functions, for all sizes that it may run at.
+
+    Where these may be too many for indices of 32 bits there is one more with wide ones: they cost
+    registers and time, and descriptors take none.
+    """
 
     def emitted(at: KernelGraph) -> EmittedKernel | None:
         made = _emit(kernel, at, hints_of(at.dims), gpu) if has_room(kernel, at, gpu) else None
         return made if made is None or set(made.buffers) <= set(own.buffers) else None
 
-    return by_size(kernel, graph, own, emitted, lambda e: (e.function, e.signature, e.options))
+    parts = fused_parts(kernel)
+    narrow, wide = narrow_when(parts, graph)
+    small = narrowed(parts, graph)
+    first = own if narrow == ALWAYS else emitted(small)
+    if first is None:
+        small, first, narrow = graph, own, ALWAYS
+    found = by_size(kernel, small, first, emitted, lambda e: (e.function, e.signature, e.options))
+    if narrow == ALWAYS:
+        return found
+    at_most = [replace(c, when=Minimum(ALWAYS, c.when * narrow)) for c in found]
+    large = emitted(spots(kernel, graph)[-1]) or own
+    return (*at_most, Choice(large, wide, f"{kernel.name}_wide"))
 
 
 def _alike(own: EmittedKernel, graph: KernelGraph) -> object:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from aot.backends.triton.gpu import Gpu
 from aot.ir.dtypes import DType
@@ -14,9 +14,22 @@ from aot.ir.kernel_facts import (
     outer_axes,
     template_views,
 )
-from aot.ir.kernels import FusedKernel, KernelGraph
+from aot.ir.kernels import ALWAYS, FusedKernel, KernelGraph
 from aot.ir.nests import Axis, Buffer
-from aot.symbolic import Expr, Ranges, Symbol, dim, evaluate, integer, product
+from aot.ir.tensors import SizeRelation
+from aot.symbolic import (
+    Expr,
+    FloorDiv,
+    Maximum,
+    Minimum,
+    Ranges,
+    Symbol,
+    dim,
+    evaluate,
+    exact_quotient,
+    integer,
+    product,
+)
 
 INT32_LIMIT = 2**31 - 1
 
@@ -97,11 +110,46 @@ def make_context(kernel: FusedKernel, graph: KernelGraph, gpu: Gpu) -> KernelCon
     sizes = kernel_sizes(kernel, graph.buffers, ranges.dims)
     names = {s: f"d{k}" for k, s in enumerate(sizes)}
     pointers = {b: f"p{k}" for k, b in enumerate(argument_buffers(kernel))}
+    wide = bool(_wide_sizes(kernel, graph))
+    return KernelContext(graph.buffers, names, pointers, ranges, sizes, wide, gpu.starts_early)
+
+
+def narrow_when(kernels: Iterable[FusedKernel], graph: KernelGraph) -> tuple[Expr, Expr]:
+    """At which sizes indices of 32 bits do for all that is touched, and at which they do not.
+
+    1 at these, else 0. At all where nothing can be too large.
+    """
+    sizes = _outermost([e for kernel in kernels for e in _wide_sizes(kernel, graph)])
+    over = [FloorDiv(size, integer(INT32_LIMIT + 1)) for size in sizes]
+    within = [Maximum(integer(0), 1 - many) for many in over]
+    return Minimum(ALWAYS, product(within)), Minimum(ALWAYS, sum(over, integer(0)))
+
+
+def narrowed(kernels: Iterable[FusedKernel], graph: KernelGraph) -> KernelGraph:
+    """The graph of which it is known that indices of 32 bits do for all that is touched."""
+    wide = dict.fromkeys(e for kernel in kernels for e in _wide_sizes(kernel, graph))
+    limit, why = integer(INT32_LIMIT), "indices of 32 bits"
+    known = tuple(SizeRelation(size, "<=", limit, why) for size in wide)
+    return replace(graph, relations=(*graph.relations, *known))
+
+
+def _wide_sizes(kernel: FusedKernel, graph: KernelGraph) -> list[Expr]:
+    """What a kernel counts to that may not fit into 32 bits."""
     touched = (*argument_buffers(kernel), *kernel.local)
     exprs = [product(graph.buffers[b].shape) for b in touched]
     exprs.append(product([a.extent for a in outer_axes(kernel)]))
-    wide = not all(_is_narrow(e, ranges) for e in exprs)
-    return KernelContext(graph.buffers, names, pointers, ranges, sizes, wide, gpu.starts_early)
+    known = {r.left for r in graph.relations if r.relation == "<=" and r.right == INT32_LIMIT}
+    ranges = Ranges({}, {dim(d.name): (d.minimum, d.maximum) for d in graph.dims})
+    wide = (e for e in exprs if e not in known and not _is_narrow(e, ranges))
+    return list(dict.fromkeys(wide))
+
+
+def _outermost(sizes: list[Expr]) -> list[Expr]:
+    """Those that are not parts of others: 3 * n fits where 6 * n does."""
+    every = list(dict.fromkeys(sizes))
+    return [
+        e for e in every if not any(o != e and exact_quotient(o, e) is not None for o in every)
+    ]
 
 
 def _is_narrow(expr: Expr, ranges: Ranges) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from aot.backends.by_size import spots
+from aot.backends.triton.context import narrowed
 from aot.backends.triton.early_rounding import round_early
 from aot.backends.triton.gpu import Gpu
 from aot.backends.triton.templates import template_of
@@ -81,7 +82,8 @@ def _with_workspaces(graph: KernelGraph, gpu: Gpu) -> KernelGraph:
 
 def _workspace(kernel: TemplateKernel, graph: KernelGraph, gpu: Gpu) -> Buffer | None:
     """The memory that a kernel wants for itself at all sizes that it is made for (`by_size`)."""
-    found = [_wanted(kernel, at, gpu) for at in spots(kernel, graph)]
+    small = narrowed([kernel], graph)
+    found = [_wanted(kernel, at, gpu) for g in (small, graph) for at in spots(kernel, g)]
     if found[0] is not None and not _is_static(found[0]):
         return found[0]
     fixed = [space for space in found if space is not None and _is_static(space)]

@@ -55,6 +55,7 @@ from aot.symbolic import (
     affine_coefficients,
     ceil_div,
     coefficient_of,
+    exact_quotient,
     integer,
     is_int,
     is_multiple,
@@ -439,7 +440,7 @@ def _matrix(
         return None
     (along, deep, *apart), start = solved
     each = ALIGNED // context.buffers[source.buffer].dtype.itemsize
-    if not all(is_int(e) and int(e) >= 0 for e in (start, along, deep)):
+    if not all(context.ranges.nonnegative(e) for e in (start, along, deep, *apart)):
         return None
     if not is_multiple(start, each):
         return None
@@ -449,29 +450,45 @@ def _matrix(
         rows, columns, stride, flipped = source.depth.extent, axis.extent, deep, True
     else:
         return None
-    down, right = integer(0), integer(0)
-    if planes:
-        step = apart[-1]
-        if not is_int(step) or int(step) <= 0 or not is_multiple(step, each):
-            return None
-        if not _is_one(batch, apart):
-            return None
-        many = product([a.extent for a in batch]), step
-        return Copied(source.buffer, rows, columns, stride, start, flipped, (down, right), many)
+    found = Copied(source.buffer, rows, columns, stride, start, flipped, (integer(0), integer(0)))
+    return _in_planes(found, batch, apart, each) if planes else _in_line(found, batch, apart, each)
+
+
+def _in_planes(
+    matrix: Copied, batch: tuple[Axis, ...], apart: Sequence[Expr], each: int
+) -> Copied | None:
+    """The matrices of a batch, a plane each."""
+    step = apart[-1]
+    if is_int(step, 0) or not is_multiple(step, each) or not _is_one(batch, apart):
+        return None
+    return replace(matrix, planes=(product([a.extent for a in batch]), step))
+
+
+def _in_line(
+    matrix: Copied, batch: tuple[Axis, ...], apart: Sequence[Expr], each: int
+) -> Copied | None:
+    """The matrices of a batch as parts of one, each behind or beside the one before."""
+    (down, right), rows, columns = matrix.origin, matrix.rows, matrix.columns
     for one, step in zip(batch, apart, strict=True):
-        if not is_int(step) or int(step) < 0 or int(stride) == 0:
+        if is_int(matrix.stride, 0):
             return None
-        moved, rest = divmod(int(step), int(stride))
+        moved, rest = _divided(step, matrix.stride)
         # Copies that begin within a vector of float64 ended in an illegal instruction.
-        if (rest and moved) or rest % each:
+        if (rest != 0 and moved != 0) or not is_multiple(rest, each):
             return None
-        down, right = (
-            down + product((one.symbol, integer(moved))),
-            right + product((one.symbol, integer(rest))),
-        )
-        rows = rows + product((one.extent - 1, integer(moved)))
-        columns = columns + product((one.extent - 1, integer(rest)))
-    return Copied(source.buffer, rows, columns, stride, start, flipped, (down, right))
+        down, right = down + product((one.symbol, moved)), right + product((one.symbol, rest))
+        rows = rows + product((one.extent - 1, moved))
+        columns = columns + product((one.extent - 1, rest))
+    return replace(matrix, rows=rows, columns=columns, origin=(down, right))
+
+
+def _divided(step: Expr, stride: Expr) -> tuple[Expr, Expr]:
+    """Whole strides of a step, and what is left of it."""
+    if is_int(step) and is_int(stride):
+        moved, rest = divmod(int(step), int(stride))
+        return integer(moved), integer(rest)
+    whole = exact_quotient(step, stride)
+    return (integer(0), step) if whole is None else (whole, integer(0))
 
 
 def _is_one(batch: tuple[Axis, ...], apart: Sequence[Expr]) -> bool:

@@ -125,30 +125,28 @@ class Attention(TemplateCall):
             return ""
         return "" if own[-1] == 1 else f"operand {role} is not contiguous along its vectors"
 
-    def row_bytes(self, role: str, support: Support[Any]) -> int:
+    def row_bytes(self, role: str, support: Support[Any], hints: Hints) -> int:
         """What the backend asks for, where each number is read for many scores."""
         if not isinstance(support, AttentionSupport):
             return 1
-        return self._mask_bytes(support) if role == "mask" else self._head_bytes(support)
+        return self._mask_bytes(support, hints) if role == "mask" else self._head_bytes(support)
 
-    def _mask_bytes(self, support: AttentionSupport) -> int:
+    def _mask_bytes(self, support: AttentionSupport, hints: Hints) -> int:
         wish = support.mask_rows
         if self.mask is None or wish is None:
             return 1
         used = {s for e in self.mask.index for s in e.free_symbols}
         own = [a for a in self.mask.axes if a.symbol in used]
-        sizes = [a.extent for a in (*self.q.axes[:3], self.k.axes[2])]
         # Where all queries share a row, it is a small load ahead of its use.
-        blocks = all(a in own for a in self.mask.axes[-2:])
-        if not blocks or not all(is_int(size) for size in (*sizes, *(a.extent for a in own))):
+        if not all(a in own for a in self.mask.axes[-2:]):
             return 1
-        scores = int(product(sizes))
-        worth = max(wish.least_scores, wish.least_uses * int(product([a.extent for a in own])))
+        scores = hints.volume((*self.q.axes[:3], self.k.axes[2]))
+        worth = max(wish.least_scores, wish.least_uses * hints.volume(own))
         return wish.bytes if scores >= worth else 1
 
-    def row_words(self, role: str, support: Support[Any]) -> int:
+    def row_words(self, role: str, support: Support[Any], hints: Hints) -> int:
         """Rows of whole words are copied to shared memory ahead of their use as they are."""
-        wanted = self.row_bytes(role, support)
+        wanted = self.row_bytes(role, support, hints)
         if role != "mask" or not isinstance(support, AttentionSupport) or not support.mask_rows:
             return wanted
         return min(wanted, support.mask_rows.words)

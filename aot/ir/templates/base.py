@@ -192,18 +192,18 @@ class TemplateCall(ABC):
         """
         return ""
 
-    def row_bytes(self, role: str, support: Support[Any]) -> int:
+    def row_bytes(self, role: str, support: Support[Any], hints: Hints) -> int:
         """Bytes that an operand's rows had better start at multiples of; 1: anywhere.
 
-        Where they do not, the operand is copied: it has to be worth that.
+        Where they do not, or may not, the operand is copied: it has to be worth that at `hints`.
         """
         return 1
 
-    def row_words(self, role: str, support: Support[Any]) -> int:
+    def row_words(self, role: str, support: Support[Any], hints: Hints) -> int:
         """Bytes that rows start at multiples of which are not worth that copy."""
-        return self.row_bytes(role, support)
+        return self.row_bytes(role, support, hints)
 
-    def line_bytes(self, role: str, support: Support[Any]) -> int:
+    def line_bytes(self, role: str, support: Support[Any], hints: Hints) -> int:
         """Bytes that rows had better start at multiples of where that costs nothing; 1: anywhere.
 
         Weights are stored so when the package is built, and temporaries get such strides.

@@ -99,23 +99,23 @@ class Matmul(TemplateCall):
     def misfit(self, role: str, support: Support[Any], strides: Strides, hints: Hints) -> str:
         """A second operand that is worth a copy with its depth last."""
         assert isinstance(support, MatmulSupport)
-        wish, sizes = support.rows, self._sizes()
+        wish, sizes = support.rows, self._sizes(hints)
         if not self._wants_depth_last(role, support, strides) or self._is_shared(role):
             return ""
-        if wish is None or wish.bytes == 1 or sizes is None:
+        if wish is None or wish.bytes == 1:
             return ""
         m, k, n = sizes
         many = wish.turned_rows and m >= wish.turned_rows
         # Rows of the copy, which are the depth, start where they are read fast.
         fits = k * wish.widest % wish.bytes == 0
-        worth = self._batch() * m * k * n >= wish.least_work
+        worth = self._batch(hints) * m * k * n >= wish.least_work
         return "neither operand's depth is contiguous" if many and fits and worth else ""
 
-    def row_bytes(self, role: str, support: Support[Any]) -> int:
+    def row_bytes(self, role: str, support: Support[Any], hints: Hints) -> int:
         """What the backend asks for, where each element that is copied is multiplied often."""
         assert isinstance(support, MatmulSupport)
-        wish, sizes = support.rows, self._sizes()
-        if wish is None or sizes is None or self._is_shared(role):
+        wish, sizes = support.rows, self._sizes(hints)
+        if wish is None or self._is_shared(role):
             return 1
         m, k, n = sizes
         if role == "a" and n <= wish.narrow:
@@ -126,32 +126,28 @@ class Matmul(TemplateCall):
         if len(self.output.axes) > 2:
             # As much as the results, where blocks that are read once are not worth a copy.
             uses, least = min(m, n), max(least, wish.span + 1)
-            if self._is_slight(role):
+            if self._is_slight(role, hints):
                 uses = max(m, n)
-        worth = uses >= least and self._batch() * m * k * n >= wish.least_work
+        worth = uses >= least and self._batch(hints) * m * k * n >= wish.least_work
         return wish.bytes if worth else 1
 
-    def _sizes(self) -> tuple[int, int, int] | None:
-        """Rows, depth and columns of one product, where they are known."""
-        extents = [axis.extent for axis in (*self.a.axes[-2:], self.b.axes[-1])]
-        if not all(is_int(extent) for extent in extents):
-            return None
-        m, k, n = (int(extent) for extent in extents)
+    def _sizes(self, hints: Hints) -> tuple[int, int, int]:
+        """Rows, depth and columns of one product."""
+        m, k, n = (hints.value(a.extent) for a in (*self.a.axes[-2:], self.b.axes[-1]))
         return m, k, n
 
-    def _batch(self) -> int:
-        """Products of a batch, as far as that is known."""
-        extents = [a.extent for a in self.output.axes[:-2]]
-        return math.prod(int(extent) for extent in extents if is_int(extent))
+    def _batch(self, hints: Hints) -> int:
+        """Products of a batch."""
+        return hints.volume(self.output.axes[:-2])
 
-    def _is_slight(self, role: str) -> bool:
+    def _is_slight(self, role: str, hints: Hints) -> bool:
         """Whether products of a batch read so much more of the other operand: a copy is nothing.
 
         10 of 2971 x 1821 (turned) by 1821 x 64 in float32 took 235 us on an H200, 152 with a copy
         of the second operand; 205 of 24 x 2712 by 2712 x 95 134 without one and with.
         """
-        sizes = self._sizes()
-        if sizes is None or len(self.output.axes) <= 2:
+        sizes = self._sizes(hints)
+        if len(self.output.axes) <= 2:
             return False
         own, other = (sizes[0], sizes[2]) if role == "a" else (sizes[2], sizes[0])
         return other >= _SLIGHT * own
@@ -162,13 +158,13 @@ class Matmul(TemplateCall):
         seen = {symbol for e in view.index for symbol in e.free_symbols}
         return any(axis.symbol not in seen for axis in view.axes[:-2])
 
-    def row_words(self, role: str, support: Support[Any]) -> int:
+    def row_words(self, role: str, support: Support[Any], hints: Hints) -> int:
         """Rows of whole words are read by these, where blocks read each seldom."""
         assert isinstance(support, MatmulSupport)
-        wanted, wish = self.row_bytes(role, support), support.rows
-        if wish is None or not wish.words or wanted <= wish.words or self._is_slight(role):
+        wanted, wish = self.row_bytes(role, support, hints), support.rows
+        if wish is None or not wish.words or wanted <= wish.words or self._is_slight(role, hints):
             return wanted
-        m, n = int(self.a.axes[-2].extent), int(self.b.axes[-1].extent)
+        m, _, n = self._sizes(hints)
         read = m * -(-n // wish.span) + n * -(-m // wish.span)
         # Of a batch the second operand is as likely to be copied as the first one.
         seldom = read < wish.copy * m
@@ -176,24 +172,19 @@ class Matmul(TemplateCall):
             seldom = read <= wish.copy * (m + n)
         return wish.words if seldom else wanted
 
-    def line_bytes(self, role: str, support: Support[Any]) -> int:
+    def line_bytes(self, role: str, support: Support[Any], hints: Hints) -> int:
         """Whole lines of the cache, where tensor cores read blocks of a matrix.
 
         Two vectors of the result, one if it is rounded to half of the bytes: other rows are stored,
         and read, by the element.
         """
         assert isinstance(support, MatmulSupport)
-        wish, (rows, depth), columns = support.rows, self.a.axes[-2:], self.b.axes[-1]
+        wish, rows = support.rows, self.a.axes[-2]
         wide = wish is not None and wish.bytes == 1  # read by the element, and copied by vectors
-        if (
-            wish is None
-            or (wide and role == "output")
-            or not is_int(depth.extent)
-            or not is_int(columns.extent)
-        ):
+        if wish is None or (wide and role == "output"):
             return 1
         # A dynamic number of rows is taken for a large one.
-        many = not is_int(rows.extent) or int(rows.extent) >= wish.line_rows
+        many = not is_int(rows.extent) or hints.value(rows.extent) >= wish.line_rows
         wanted = 2 * wish.bytes if role == "output" else wish.line
         return wanted if many else 1
 
@@ -219,7 +210,7 @@ class Matmul(TemplateCall):
         depth = self.a.axes[-1].extent
         if support.parts is None or not is_int(depth) or self.marks is not None:
             return None
-        whole = self._with_whole_rows(builder, support)
+        whole = self._with_whole_rows(builder, support, hints)
         if self.triangle is not None:
             return whole
         *batch, m, n = self.output.axes
@@ -229,7 +220,7 @@ class Matmul(TemplateCall):
             count = support.marks(*sizes, dtype)
             if count:
                 return self._marked(builder, count)
-        each = self._read_where_it_lies(builder, support)
+        each = self._read_where_it_lies(builder, support, hints)
         parts = support.parts(*sizes, dtype, each=each) if each else 1
         there = parts > 1
         if not there:
@@ -272,38 +263,44 @@ class Matmul(TemplateCall):
             return False
         return not _runs_along(builder, self.a) and int(rows) * dtype.itemsize % wish.bytes != 0
 
-    def _read_where_it_lies(self, builder: NestBuilder, support: MatmulSupport) -> int:
+    def _read_where_it_lies(
+        self, builder: NestBuilder, support: MatmulSupport, hints: Hints
+    ) -> int:
         """Elements that parts are multiples of where a copy costs more than slow loads; 0: never.
 
         One where products of a batch read an operand in odd rows, a word's where few columns of one
         product read `a` in rows of whole words. 3728 x 13820 by 13820 x 32 halves took
         100 us on an H200, of which copying `a` took 50.
         """
-        if any(self._is_single(builder, role, support) for role in "ab"):
+        if any(self._is_single(builder, role, support, hints) for role in "ab"):
             return 1
         dtype, depth = builder.dtype(self.a.buffer), int(self.a.axes[-1].extent)
         typed = support.of_type(dtype)
         if typed.rows is None or not typed.rows.words or len(self.output.axes) > 2:
             return 0
-        row, words = depth * dtype.itemsize, self.row_words("a", typed)
+        row, words = depth * dtype.itemsize, self.row_words("a", typed, hints)
         odd = row % typed.rows.bytes != 0 and row % typed.rows.words == 0
         seldom = _runs_along(builder, self.a) and words <= typed.rows.words
         return typed.rows.words // dtype.itemsize if odd and seldom else 0
 
-    def _is_single(self, builder: NestBuilder, role: str, support: MatmulSupport) -> bool:
+    def _is_single(
+        self, builder: NestBuilder, role: str, support: MatmulSupport, hints: Hints
+    ) -> bool:
         """Whether products of a batch read an operand where it lies, in rows within words."""
         view = self.a if role == "a" else self.b
         dtype = builder.dtype(view.buffer)
         typed = support.of_type(dtype)
         if typed.rows is None or not typed.rows.words or len(self.output.axes) <= 2:
             return False
-        if self.row_words(role, typed) > 1:
+        if self.row_words(role, typed, hints) > 1:
             return False
         row = view.axes[-1 if _runs_along(builder, view) else -2].extent
         known = builder.buffers[view.buffer].strides is not None
         return known and is_int(row) and int(row) * dtype.itemsize % typed.rows.words != 0
 
-    def _with_whole_rows(self, builder: NestBuilder, support: MatmulSupport) -> Split | None:
+    def _with_whole_rows(
+        self, builder: NestBuilder, support: MatmulSupport, hints: Hints
+    ) -> Split | None:
         """With zeros behind an odd depth of an input that is copied for its rows in any case.
 
         Nothing tests then where the depth ends, and so loads are whole vectors.
@@ -311,7 +308,7 @@ class Matmul(TemplateCall):
         dtype, depth = builder.dtype(self.a.buffer), int(self.a.axes[-1].extent)
         typed = support.of_type(dtype)
         each = 1 if typed.rows is None else max(1, typed.rows.bytes // dtype.itemsize)
-        if depth % each == 0 or depth * dtype.itemsize % self.row_words("a", typed) == 0:
+        if depth % each == 0 or depth * dtype.itemsize % self.row_words("a", typed, hints) == 0:
             return None
         if builder.buffers[self.b.buffer].kind != "weight" or not _runs_along(builder, self.a):
             return None
