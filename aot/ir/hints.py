@@ -64,6 +64,18 @@ def at_scale(d: Dim, times: int, part: int = 1) -> int:
     return max(d.multiple_of, size // d.multiple_of * d.multiple_of)
 
 
+BETWEEN = 4
+"""Times a size, for what is chosen once for it and for one that is `LARGER` times as large."""
+
+
+def between_hints(dims: Iterable[Dim]) -> Hints:
+    """Sizes between those of examples and larger ones.
+
+    For choices that cost small sizes as much as the other one costs large ones.
+    """
+    return Hints({dim(d.name): at_scale(d, BETWEEN) for d in dims})
+
+
 def larger_hints(dims: Iterable[Dim]) -> Hints:
     """Sizes that a run may well have where examples are small.
 

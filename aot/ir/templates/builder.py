@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from aot.ir.dtypes import DType
-from aot.ir.hints import Hints, hints_of, larger_hints
+from aot.ir.hints import Hints, between_hints, hints_of, larger_hints
 from aot.ir.nests import Axis, Buffer, DerivedWeight, LoopNest, Store, View
 from aot.ir.origin import Origin
 from aot.ir.scalar import Node, binary, cast, index_value, load
@@ -103,6 +103,11 @@ class NestBuilder:
     def hints(self) -> Hints:
         """Example values of the dims."""
         return hints_of(self.dims)
+
+    @property
+    def between(self) -> Hints:
+        """Sizes between these and larger ones."""
+        return between_hints(self.dims)
 
     @property
     def larger(self) -> Hints:

@@ -355,7 +355,7 @@ class Conv(TemplateCall):
         roles = self._to_round(builder, support, uses)
         copied = "x" in roles
         whole = self._whole(support.of_type(dtype), uses, builder, dtype.itemsize, copied=copied)
-        parts = self._parts(builder, support, hints, whole, "x" in roles)
+        parts = self._parts(builder, support, whole, "x" in roles)
         if whole is None and not roles and parts < 2:
             return None
         views, nests = {"x": self.x, "w": self.w}, []
@@ -391,11 +391,14 @@ class Conv(TemplateCall):
         self,
         builder: NestBuilder,
         support: ConvSupport,
-        hints: Hints,
         whole: Expr | None,
         ready: bool,
     ) -> int:
-        """Parts that the device would cut the input channels into; 1: it stays whole."""
+        """Parts that the device would cut the input channels into; 1: it stays whole.
+
+        Where sizes are dynamic, at some larger than the example's: parts of a large one move their
+        sums for nothing.
+        """
         channels = whole or self.w.axes[1].extent
         dtype = builder.dtype(self.x.buffer)
         # Of a weight that has zeros behind its channels the parts would be a view of a view.
@@ -404,6 +407,7 @@ class Conv(TemplateCall):
         if self.is_narrow(support.of_type(dtype).narrow) or not is_int(self.w.axes[0].extent):
             return 1
         batch, outputs, *places = self.output.axes
+        hints = builder.between
         rows, taps = hints.volume([batch, *places]), hints.volume(self.w.axes[2:])
         rounded = self.precision is not None
         size = Depth(rows, int(outputs.extent), taps, int(channels), rounded, ready)
