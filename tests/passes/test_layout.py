@@ -14,7 +14,7 @@ from aot.ir.loops import LoopGraph, reads
 from aot.ir.scalar import Node, binary, reduce_, unary
 from aot.ir.templates.attention import Attention, AttentionSupport, MaskRows
 from aot.ir.templates.conv import Conv
-from aot.ir.templates.matmul import Matmul
+from aot.ir.templates.matmul import AlignedRows, Matmul, MatmulSupport
 from aot.ir.tensors import Dim
 from aot.lowering.builder import GraphBuilder, Tensor, identity_view
 from aot.options import Target
@@ -206,6 +206,22 @@ def test_operands_of_dynamic_strides_are_read_where_they_lie() -> None:
     laid = choose_layouts(graph, DEVICE)
     assert not [d for d in laid.decisions if d.verdict == "copied"]
     for size in (1, 70):
+        check_same(graph, laid, {"s0": size}, tolerance=1e-4)
+
+
+@pytest.mark.parametrize(("hint", "copied"), [(8, True), (1, False)])
+def test_rows_of_any_length_are_copied_where_they_may_be_read_often(
+    hint: int, copied: bool
+) -> None:
+    """A copy costs a small size a launch, and saves one 16 times as large most of its time."""
+    rows = AlignedRows(bytes=16, least_uses=16, least_work=1 << 17)
+    machine = replace(DEVICE, templates=(MatmulSupport(Matmul, rows=rows),))
+    shapes = {"x": (40, dim("s0")), "w": (dim("s0"), 64)}
+    depth = Dim("s0", 1, None, hint, (0, 0, 1, 0))
+    graph = make_graph(lambda builder, x, w: [matmul(builder, x, w)], shapes, {}, (depth,))
+    laid = choose_layouts(graph, machine)
+    assert [d.subject[0] for d in laid.decisions if d.verdict == "copied"] == ["x"] * copied
+    for size in (1, 7, 16):
         check_same(graph, laid, {"s0": size}, tolerance=1e-4)
 
 

@@ -9,8 +9,10 @@ import pytest
 
 from aot.ir.loops import LoopGraph
 from aot.ir.templates.matmul import AlignedRows, Matmul, MatmulSupport
+from aot.ir.tensors import Dim
 from aot.lowering.builder import GraphBuilder, Tensor
 from aot.passes.layout import choose_layouts
+from aot.symbolic import Expr, dim, is_multiple
 from tests.passes.parts import templates
 from tests.schedule.graphs import DEVICE, check_same, make_graph, matmul, unary_op
 
@@ -53,6 +55,27 @@ def test_where_that_gains_little_they_are_not(rows: int, hidden: int) -> None:
     _, laid = _chain(rows, hidden)
     assert _rows(laid)[0] == (hidden, 1)
     assert _rows(laid)[2] == ((hidden if rows == 3 else 64), 1)
+
+
+def test_rows_of_any_length_are_longer_where_they_may_be_long() -> None:
+    def body(builder: GraphBuilder, x: Tensor, up: Tensor, down: Tensor) -> Sequence[Tensor]:
+        return [matmul(builder, unary_op("tanh", matmul(builder, x, up)), down)]
+
+    def laid(hint: int) -> LoopGraph:
+        long = Dim("s0", 1, None, hint, (1, 1, 1, 0))
+        shapes = {"x": (5, 64), "up": (64, dim("s0")), "down": (dim("s0"), 68)}
+        graph = make_graph(body, shapes, {}, (long,))
+        found = choose_layouts(graph, LINES)
+        for size in (1, 8, 67):
+            check_same(graph, found, {"s0": size}, tolerance=1e-4)
+        return found
+
+    def row(laid: LoopGraph) -> Expr:
+        first, _ = templates(laid)
+        return (laid.buffers[first.output.buffer].strides or ())[0]
+
+    assert row(laid(1)) == dim("s0")
+    assert row(laid(16)) != dim("s0") and is_multiple(row(laid(16)), 8)
 
 
 def test_weights_have_no_lines_that_are_more_than_a_fourth_of_a_row() -> None:

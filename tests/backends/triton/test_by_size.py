@@ -23,6 +23,7 @@ from tests.runtime.cuda_package import fake_driver
 from tests.settings import seeded
 
 WEIGHT = torch.randn(64, 48, dtype=torch.float16)
+DEEP = torch.randn(256, 512, dtype=torch.bfloat16)
 FILTERS = torch.randn(24, 16, 3, 3, dtype=torch.float16)
 
 
@@ -52,7 +53,7 @@ def conv(x: Any) -> Any:
 @pytest.mark.parametrize(
     ("function", "columns", "sizes"),
     [
-        (linear, 64, (1, 40)),
+        (linear, 64, (1, 100)),
         (softmax, 16, (1, 40)),
         (attention, 64, (9, 40)),
         (conv, 256, (1, 40)),
@@ -75,6 +76,56 @@ def test_each_function_is_right_where_it_runs(
         seen.update(ran)
         check_close(model, function, (torch.randn(size, columns).half(),))
     assert len(seen) > len(kernels)
+
+
+def turned(x: Any) -> Any:
+    return x.T @ DEEP.to(x.dtype)
+
+
+def test_indices_have_32_bits_where_sizes_allow_it() -> None:
+    """A dim whose range has no end makes no kernel slower; one function is right beyond 2^31."""
+    columns = 64
+    example = (torch.randn(8, columns).half(),)
+    for function in (linear, softmax, attention):
+        model = captured(function, example, ({0: Dim("n", min=1)},))
+        source = emitted(model)
+        texts = {f.name: f.text for f in source.functions}
+        (n,) = (dim(d.name) for d in source.graph.dims)
+        for kernel in source.graph.kernels:
+            own = [la for la in source.launches if la.kernel == kernel.name]
+            assert {la.function for la in own if "_wide" in la.function} == {f"{kernel.name}_wide"}
+            for size in (1, 8, 4000, (1 << 25) - 1, 1 << 25, 1 << 26, 1 << 40):
+                (ran,) = [la.function for la in own if evaluate(la.when, {n: size})]
+                assert ran.endswith("_wide") or size < 1 << 25
+                narrow = "d0 = d0.to(tl.int32)" in texts[ran]
+                assert narrow == (not ran.endswith("_wide"))
+            assert any(evaluate(la.when, {n: 1 << 26}) for la in own if "_wide" in la.function)
+        check_close(model, function, (torch.randn(13, columns).half(),))
+
+
+def test_sizes_of_several_dims_are_counted_together() -> None:
+    dims = ({0: Dim("n", min=1), 1: Dim("m", min=1)},)
+    source = emitted(captured(lambda x: x + 1, (torch.randn(8, 8),), dims))
+    n, m = (dim(d.name) for d in source.graph.dims)
+    for a, b in ((8, 8), (1 << 15, 1 << 15), (1 << 16, (1 << 15) - 1)):
+        assert "_wide" not in _only(source, {n: a, m: b})
+    for a, b in ((1 << 16, 1 << 15), (1, 1 << 31), (1 << 33, 1)):
+        assert _only(source, {n: a, m: b}).endswith("_wide")
+
+
+def _only(source: EmittedGraph, sizes: dict[Any, int]) -> str:
+    (launch,) = [la for la in source.launches if evaluate(la.when, sizes)]
+    return launch.function
+
+
+def test_rows_of_dynamic_strides_are_copied_by_descriptors() -> None:
+    """What lies in rows of any length is copied to rows of whole vectors, and blocks from there."""
+    example = (torch.randn(256, 200).to(torch.bfloat16),)
+    model = captured(turned, example, ({1: Dim("n", min=1, max=1 << 13)},))
+    source = emitted(model)
+    assert any("make_tensor_descriptor" in f.text for f in source.functions)
+    for size in (1, 129, 600):
+        check_close(model, turned, (torch.randn(256, size).to(torch.bfloat16),))
 
 
 def test_layers_that_are_alike_share_them() -> None:

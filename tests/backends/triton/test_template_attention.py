@@ -295,13 +295,15 @@ def test_large_heads_of_float32_are_two_pieces_of_tiles_whose_digits_stay_in_reg
     assert column_pieces(192, FLOAT32) == (128, 64)
     assert column_pieces(160, FLOAT32) == (128, 32)
     tile = attention_tile(single, gpu)
-    assert (tile.rows, tile.keys, tile.warps) == (32, 32, 4)
+    assert (tile.rows, tile.keys, tile.warps) == (32, 64, 8)
+    low = attention_tile(replace(single, depth=160), gpu)
+    assert (low.rows, low.keys, low.warps) == (16, 64, 4)
     assert column_pieces(256, FLOAT32) == (128, 128)
     assert column_pieces(200, FLOAT32) == (128, 128)
     assert column_pieces(128, FLOAT32) == (128, 0)
     assert column_pieces(256, BFLOAT16) == (256, 0)
     tile = attention_tile(replace(single, depth=256), gpu)
-    assert (tile.rows, tile.keys, tile.warps, tile.stages) == (32, 64, 4, 1)
+    assert (tile.rows, tile.keys, tile.warps, tile.stages) == (32, 64, 8, 2)
 
 
 def test_many_causal_tiles_go_in_pairs():

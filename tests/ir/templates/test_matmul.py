@@ -102,7 +102,7 @@ def test_what_types_want_of_memory() -> None:
     rows = AlignedRows(bytes=16, least_uses=1, least_work=1)
     support = MatmulSupport(Matmul, rows=rows, depth_last_of=("float32",))
     call = product(16, 8000, 16)
-    assert [call.row_bytes("a", support.of_type(t)) for t in (BFLOAT16, FLOAT32, FLOAT64)] == [
+    assert [call.row_bytes("a", support.of_type(t), HINTS) for t in (BFLOAT16, FLOAT32, FLOAT64)] == [
         *(16, 16, 1)
     ]
     assert [support.of_type(t).depth_last for t in (BFLOAT16, FLOAT32)] == [False, True]
@@ -114,11 +114,11 @@ def test_whole_words_of_few_columns_are_read_where_they_lie() -> None:
     support = MatmulSupport(Matmul, rows=rows)
     few, more = product(16, 8000, 16), product(16, 8000, 17)
     wanted = [
-        call.row_bytes(role, support.of_type(t))
+        call.row_bytes(role, support.of_type(t), HINTS)
         for call, role, t in ((few, "a", FLOAT32), (few, "b", FLOAT32), (more, "a", FLOAT32))
     ]
     assert wanted == [1, 16, 16]
-    assert few.row_bytes("a", support.of_type(BFLOAT16)) == 16
+    assert few.row_bytes("a", support.of_type(BFLOAT16), HINTS) == 16
 
 
 def test_nothing_is_priced_as_one() -> None:
@@ -184,7 +184,7 @@ def batch(count: int, rows: int, depth: int, columns: int, *, shared: bool = Fal
 
 def wanted_rows(call: Matmul, dtype: DType = FLOAT32) -> list[int]:
     support = MatmulSupport(Matmul, rows=ODD).of_type(dtype)
-    return [call.row_words(role, support) for role in ("a", "b")]
+    return [call.row_words(role, support, HINTS) for role in ("a", "b")]
 
 
 def test_rows_of_a_batch_are_copied_where_blocks_read_them_again() -> None:
@@ -240,11 +240,11 @@ def test_a_second_operand_is_turned_where_the_first_is_no_better(
 def test_results_want_two_vectors_and_operands_whole_lines() -> None:
     support = MatmulSupport(Matmul, rows=replace(ODD, line=128, line_rows=17))
     call = product(100, 4096, 67)
-    assert [call.line_bytes(role, support) for role in ("a", "b", "output")] == [128, 128, 32]
-    assert product(16, 4096, 67).line_bytes("output", support) == 1
+    assert [call.line_bytes(role, support, HINTS) for role in ("a", "b", "output")] == [128, 128, 32]
+    assert product(16, 4096, 67).line_bytes("output", support, HINTS) == 1
     # Which descriptors copy, though blocks are read by the element.
     wide = support.of_type(FLOAT64)
-    assert [call.line_bytes(role, wide) for role in ("a", "b", "output")] == [128, 128, 1]
+    assert [call.line_bytes(role, wide, HINTS) for role in ("a", "b", "output")] == [128, 128, 1]
 
 
 def whole_rows(rows: int, depth: int, columns: int, *, weight: bool = True, run: int = 1) -> str:
