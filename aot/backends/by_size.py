@@ -135,7 +135,7 @@ def by_size(
         if emitted is not None:
             found[cell] = same(emitted)
             made.setdefault(found[cell], emitted)
-    kept = _kept(found, spread.own, MOST_OF_NESTS if isinstance(kernel, NestKernel) else MOST)
+    kept = _kept(found, spread.own, nest=isinstance(kernel, NestKernel))
     if len(kept) == 1:
         return (Choice(own, ALWAYS, kernel.name),)
     cells: dict[object, set[_Cell]] = {key: set() for key in kept}
@@ -157,10 +157,11 @@ def spots(kernel: Kernel, graph: KernelGraph) -> tuple[KernelGraph, ...]:
     return (graph, *(at for at in others if _has_points(kernel, at)))
 
 
-def _kept(found: dict[_Cell, object], own: _Cell, most: int) -> list[object]:
+def _kept(found: dict[_Cell, object], own: _Cell, *, nest: bool) -> list[object]:
     """The functions that are kept, the graph's own first.
 
-    Those that most parts want; of as many parts, those that are farthest, and larger ones first.
+    Those that most parts want; of as many parts, those that are farthest, and larger ones first. Of
+    a loop nest those that are nearest: what holds the longest rows has idle lanes at all others.
     """
     cells: dict[object, list[_Cell]] = {}
     for cell, key in found.items():
@@ -168,10 +169,13 @@ def _kept(found: dict[_Cell, object], own: _Cell, most: int) -> list[object]:
 
     def rank(key: object) -> tuple[int, int, int]:
         far = max(cells[key], key=lambda cell: (_distance(cell, own), sum(cell)))
+        near = min(cells[key], key=lambda cell: (_distance(cell, own), -sum(cell)))
+        if nest:
+            return len(cells[key]), -_distance(near, own), sum(near)
         return len(cells[key]), _distance(far, own), sum(far)
 
     others = sorted((key for key in cells if key != found[own]), key=rank, reverse=True)
-    return [found[own], *others[: most - 1]]
+    return [found[own], *others[: (MOST_OF_NESTS if nest else MOST) - 1]]
 
 
 def _distance(a: _Cell, b: _Cell) -> int:

@@ -145,13 +145,20 @@ def test_loop_nests_have_fewer() -> None:
     assert len(found) == MOST_OF_NESTS < MOST
 
 
-def test_of_many_the_farthest_are_kept_and_larger_ones_first() -> None:
+def test_loop_nests_give_way_where_a_row_nearly_fills_the_larger_one() -> None:
+    graph = graph_of(size("a", 32))
+    made = by_size(graph.kernels[0], graph, "32", lambda at: str(at.dims[0].hint), str)
+    turn, larger = 32 * LARGER * 3 // 4, str(32 * LARGER)
+    assert [running(list(made), {"a": n}) for n in (turn - 1, turn)] == ["32", larger]
+
+
+def test_of_many_the_farthest_are_kept_and_of_nests_the_nearest() -> None:
     graph = graph_of(size("a", 4096))
     found = choices_of(graph, lambda sizes: str(sizes["a"]))
     far = 4096 * LARGER**2
     assert [choice.emitted for choice in found] == ["4096", str(far), "16"]
     nests = by_size(graph.kernels[0], graph, "4096", lambda at: str(at.dims[0].hint), str)
-    assert [choice.emitted for choice in nests] == ["4096", str(far)]
+    assert [choice.emitted for choice in nests] == ["4096", str(4096 * LARGER)]
 
 
 def test_nothing_is_made_for_sizes_that_leave_nothing() -> None:

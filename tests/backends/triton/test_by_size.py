@@ -16,9 +16,11 @@ from torch.nn import functional as F
 
 from aot import package
 from aot.backends.base import EmittedGraph
+from aot.ir.templates import Conv
 from aot.symbolic import dim, evaluate
-from tests.backends.triton.templates import captured, check_close, emitted
+from tests.backends.triton.templates import captured, check_close, emitted, kernels_of
 from tests.calls import Calls
+from tests.launches import calls_of
 from tests.runtime.cuda_package import fake_driver
 from tests.settings import seeded
 
@@ -126,6 +128,21 @@ def test_rows_of_dynamic_strides_are_copied_by_descriptors() -> None:
     assert any("make_tensor_descriptor" in f.text for f in source.functions)
     for size in (1, 129, 600):
         check_close(model, turned, (torch.randn(256, size).to(torch.bfloat16),))
+
+
+def test_parts_are_those_of_sizes_between_the_example_and_larger_ones() -> None:
+    """A batch of two is in parts if eight are, too: parts of large batches move sums for nothing."""
+    filters = torch.randn(64, 256, 3, 3).half()
+
+    def parts(batch: int, dims: Any = None) -> int:
+        example = (torch.randn(batch, 256, 24, 24).half(),)
+        model = captured(lambda x: F.conv2d(x, filters, padding=1), example, dims)
+        (call,) = calls_of(kernels_of(model))
+        assert isinstance(call, Conv)
+        return call.groups
+
+    assert parts(2) > 1 == parts(32)
+    assert parts(2, ({0: Dim("n")},)) == parts(8)
 
 
 def test_layers_that_are_alike_share_them() -> None:
