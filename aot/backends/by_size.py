@@ -218,9 +218,7 @@ def _spread(kernel: Kernel, graph: KernelGraph) -> _Spread | None:
     return _together(used, sum(sizes, integer(0)), graph, kernel)
 
 
-def _together(
-    used: Sequence[Dim], touched: Expr, graph: KernelGraph, kernel: Kernel
-) -> _Spread:
+def _together(used: Sequence[Dim], touched: Expr, graph: KernelGraph, kernel: Kernel) -> _Spread:
     """One scale, of what is touched where all dims are as many times smaller or larger."""
     own = hints_of(graph.dims).value(touched)
     ray = {own: graph.dims}

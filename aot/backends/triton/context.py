@@ -147,9 +147,7 @@ def _wide_sizes(kernel: FusedKernel, graph: KernelGraph) -> list[Expr]:
 def _outermost(sizes: list[Expr]) -> list[Expr]:
     """Those that are not parts of others: 3 * n fits where 6 * n does."""
     every = list(dict.fromkeys(sizes))
-    return [
-        e for e in every if not any(o != e and exact_quotient(o, e) is not None for o in every)
-    ]
+    return [e for e in every if not any(o != e and exact_quotient(o, e) is not None for o in every)]
 
 
 def _is_narrow(expr: Expr, ranges: Ranges) -> bool:

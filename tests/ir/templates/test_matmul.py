@@ -102,9 +102,9 @@ def test_what_types_want_of_memory() -> None:
     rows = AlignedRows(bytes=16, least_uses=1, least_work=1)
     support = MatmulSupport(Matmul, rows=rows, depth_last_of=("float32",))
     call = product(16, 8000, 16)
-    assert [call.row_bytes("a", support.of_type(t), HINTS) for t in (BFLOAT16, FLOAT32, FLOAT64)] == [
-        *(16, 16, 1)
-    ]
+    assert [
+        call.row_bytes("a", support.of_type(t), HINTS) for t in (BFLOAT16, FLOAT32, FLOAT64)
+    ] == [*(16, 16, 1)]
     assert [support.of_type(t).depth_last for t in (BFLOAT16, FLOAT32)] == [False, True]
 
 
@@ -240,7 +240,11 @@ def test_a_second_operand_is_turned_where_the_first_is_no_better(
 def test_results_want_two_vectors_and_operands_whole_lines() -> None:
     support = MatmulSupport(Matmul, rows=replace(ODD, line=128, line_rows=17))
     call = product(100, 4096, 67)
-    assert [call.line_bytes(role, support, HINTS) for role in ("a", "b", "output")] == [128, 128, 32]
+    assert [call.line_bytes(role, support, HINTS) for role in ("a", "b", "output")] == [
+        128,
+        128,
+        32,
+    ]
     assert product(16, 4096, 67).line_bytes("output", support, HINTS) == 1
     # Which descriptors copy, though blocks are read by the element.
     wide = support.of_type(FLOAT64)
