@@ -206,11 +206,11 @@ one (7132, causal, 4 heads), 32 by 32 0.76, 32 by 64 1.18. Of 192 columns in two
 took 0.34 of 16 by 32 in one (7420, causal, 8 heads) and 0.32 (3872, a bias, 32 heads); 128 by 32
 took 0.37 and 0.42. Of 256 columns in two pieces 32 by 64, with one block in flight, took 0.46 of 16
 by 32 in one (4096 keys, 32 heads); 32 by 32 0.48 (with two in flight 0.58), 16 by 64 0.53, 64 by 32
-0.75; in one piece 32 by 32 0.73. Where queries end within a tile, its mask is what registers no longer
-hold: then 32 by 64 by four warps took 1.9 of it by eight (256 columns, 5156 keys, causal, 16
-heads), without one 1.08 (8192 keys) and 1.26 (2433 keys, 64 heads). Of 160 columns 32 by 32 took 3.1
-of 16 by 64 (5261 keys, causal, 16 heads), 3.4 (3428 keys, 32 heads), 1.9 (4788 keys, a mask). Of 192
-columns 32 by 32 by four warps took 1.05 of 32 by 64 by eight (4876 keys, causal, 16 heads).
+0.75; in one piece 32 by 32 0.73. Where queries end within a tile, its mask is what registers no
+longer hold: then 32 by 64 by four warps took 1.9 of it by eight (256 columns, 5156 keys, causal, 16
+heads), without one 1.08 (8192 keys) and 1.26 (2433 keys, 64 heads). Of 160 columns 32 by 32 took
+3.1 of 16 by 64 (5261 keys, causal, 16 heads), 3.4 (3428 keys, 32 heads), 1.9 (4788 keys, a mask).
+Of 192 columns 32 by 32 by four warps took 1.05 of 32 by 64 by eight (4876 keys, causal, 16 heads).
 """
 
 _SINGLE_KEYS = 64

@@ -131,7 +131,7 @@ def test_rows_of_dynamic_strides_are_copied_by_descriptors() -> None:
 
 
 def test_parts_are_those_of_sizes_between_the_example_and_larger_ones() -> None:
-    """A batch of two is in parts if eight are, too: parts of large batches move sums for nothing."""
+    """A batch of two is in parts if eight are, too: parts of large ones move sums for nothing."""
     filters = torch.randn(64, 256, 3, 3).half()
 
     def parts(batch: int, dims: Any = None) -> int:
