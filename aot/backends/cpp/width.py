@@ -22,6 +22,8 @@ _LANE_BYTES = {
 
 MOST_LANES = 64
 """Of a mask."""
+TURNED_LEAST = 8
+"""Points of either loop whose loads go by tiles: tiles of less are mostly empty."""
 _LIGHT = 12
 """Weight of a body of which a reduction has many sums at once."""
 
@@ -60,7 +62,7 @@ class Width:
 
     def fits(self, lane: str) -> bool:
         """Whether values of a lane type fill the registers that the lanes were counted for."""
-        return not self.row and _LANE_BYTES.get(lane, 1) == _LANE_BYTES.get(self.element, 1) >= 4
+        return _LANE_BYTES.get(lane, 1) == _LANE_BYTES.get(self.element, 1) >= 4
 
     def declarations(self) -> list[str]:
         """The C++ constants `single` and `wide`."""
@@ -98,12 +100,14 @@ def choose_width(stage: Stage, context: KernelContext, number: int) -> Width:
 def _whole_row(stage: Stage, element: str) -> int:
     """The extent of the vector loop, if it is that of a vector, or of a few at narrower levels.
 
-    A row that leaves lanes empty would be masked, of narrow elements in several moves.
+    A row that leaves lanes empty would be masked, of narrow elements in several moves. From eight
+    elements of four bytes on, tiles may turn them, which are of whole registers (`turning.py`).
     """
     if stage.vector is None or not is_int(stage.vector.extent):
         return 0
     extent = int(stage.vector.extent)
-    lanes = _WIDEST_REGISTER // _LANE_BYTES.get(element, 1)
+    size = _LANE_BYTES.get(element, 1)
+    lanes = min(_WIDEST_REGISTER // size, TURNED_LEAST if size >= 4 else MOST_LANES)
     return extent if 2 <= extent < lanes and extent & (extent - 1) == 0 else 0
 
 
