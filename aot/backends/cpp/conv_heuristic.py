@@ -28,7 +28,8 @@ _PLANE_ELEMENTS = 16 * 1024
 # Of a block where rows are wider than that and share lines of input: seven rows of them copy a line
 # for 3 taps once and a third in place of three times. Measured at 512 and 1920 columns of 3 to 11
 # taps: 0.65 to 0.9 of the time of blocks of one row.
-WIDE_COLUMNS = 64
+_WIDE_COLUMNS = 64
+_VARYING_COLUMNS = (_WIDE_COLUMNS, _WIDE_COLUMNS // 2)
 _MOST_PLANE_ELEMENTS = 48 * 1024
 _PLANE_COPIES = 2
 # What makes the template of panels compute in vain or turn much for little: outputs of less than
@@ -385,7 +386,7 @@ def planes_blocking(
         bundle = min(max(1, PANEL // shape.oc), max(1, _BUNDLE // shape.ic), shape.groups)
     columns = min(max(ow, 1), _PLANE_PIXELS)
     if ow > _PLANE_PIXELS and shape.kernel[1] > shape.stride[1]:
-        columns = WIDE_COLUMNS
+        columns = _WIDE_COLUMNS
     rows = max(1, min(max(oh, 1), _PLANE_PIXELS // columns))
     inputs = shape.ic
     if not last and shape.ic * prod(shape.kernel) > _LONG_K and shape.oc <= PANEL:
@@ -399,6 +400,32 @@ def planes_blocking(
     return PlanesBlocking(
         shape, rows, columns, accumulator_bytes, narrow, grain, last, bundle, inputs
     )
+
+
+def varying_planes(
+    shape: ConvShape,
+    oh: int,
+    ow: int,
+    *,
+    accumulator_bytes: int = 4,
+    narrow: bool = False,
+    last: bool = False,
+) -> PlanesBlocking:
+    """The same of rows that are typically `ow` outputs long and may be longer, and pieces then.
+
+    Of pieces of several lengths, that of which the fewest elements are copied for an output.
+    """
+
+    def of(columns: int) -> PlanesBlocking:
+        return planes_blocking(
+            shape, oh, columns, accumulator_bytes=accumulator_bytes, narrow=narrow, last=last
+        )
+
+    def copied(blocking: PlanesBlocking) -> float:
+        elements = _plane_elements(replace(shape, ic=1), blocking.rows, blocking.columns)
+        return elements / (blocking.rows * blocking.columns)
+
+    return min((of(max(ow, columns)) for columns in _VARYING_COLUMNS), key=copied)
 
 
 def _chunk(shape: ConvShape, rows: int, columns: int) -> int:

@@ -15,6 +15,7 @@ from aot.backends.cpp.context import (
     is_long,
     local_layouts,
 )
+from aot.backends.cpp.moved import moved_as_words
 from aot.backends.cpp.stage import StageEmitter, strip_bounds
 from aot.backends.cpp.streaming import streamed_buffers
 from aot.backends.cpp.text import Writer, index_text
@@ -112,7 +113,7 @@ def kernel_ranges(kernel: FusedKernel, graph: KernelGraph) -> Ranges:
 def emit_kernel(kernel: NestKernel, graph: KernelGraph) -> EmittedKernel:
     """The function body of a kernel without a template."""
     kernel = _without_idle_strip(kernel)
-    context = make_context(kernel, graph)
+    kernel, context = moved_as_words(kernel, make_context(kernel, graph))
     writer = Writer(1)
     body = Body(context, writer)
     sizes = kernel_sizes(kernel, graph.buffers, graph_dims(graph))

@@ -20,7 +20,7 @@ from aot.ir.kernel_facts import share_level
 from aot.ir.kernels import Shares, Stage, Strip
 from aot.ir.nests import Axis, LoopNest, Store
 from aot.ir.scalar import Node, named_symbols, postorder
-from aot.symbolic import Symbol, integer, is_int, ravel
+from aot.symbolic import Expr, Ranges, Symbol, is_int, product, ravel
 
 _LISTED = 256
 """Points in a worker's list of those that are its own."""
@@ -304,7 +304,7 @@ class StageEmitter:
             copies = [_Copy(vector.lanes if vector is not None else "1", None, tail=False)]
         domain = [a.extent for a in self._stage.reduction]
         position = ravel([a.symbol for a in self._stage.reduction], domain)
-        index = "int32_t" if _fits_int32(domain) else "int64_t"
+        index = "int32_t" if _fits_int32(domain, self._body.context.ranges) else "int64_t"
         nodes = [n for n in postorder(self._roots) if n.op == "reduce"]
         groups = []
         for copy in copies:
@@ -404,8 +404,7 @@ def _is_lazy(node: Node) -> bool:
     return node.op == "const" or (node.op == "index" and not node.args)
 
 
-def _fits_int32(domain: Sequence[object]) -> bool:
-    total = integer(1)
-    for extent in domain:
-        total = total * extent
-    return is_int(total) and int(total) < 2**31
+def _fits_int32(domain: Sequence[Expr], ranges: Ranges) -> bool:
+    """Whether positions in a domain do, at whatever sizes it may have."""
+    most = ranges.greatest(product(domain))
+    return most is not None and most < 2**31

@@ -12,7 +12,6 @@ from math import gcd, prod
 from aot.backends.cpp.context import KernelContext
 from aot.backends.cpp.conv_heuristic import (
     PATCH_PIXELS,
-    WIDE_COLUMNS,
     ConvBlocking,
     ConvShape,
     by_planes,
@@ -20,6 +19,7 @@ from aot.backends.cpp.conv_heuristic import (
     needs_patch,
     planes_blocking,
     turned_planes,
+    varying_planes,
 )
 from aot.backends.cpp.conv_lines import is_line_product, line_product
 from aot.backends.cpp.conv_parts import (
@@ -463,11 +463,11 @@ def _depthwise(body: Body, c: Convolution) -> Made:
 def _planes(body: Body, c: Convolution, graph: KernelGraph) -> Made:
     writer, hints = body.writer, hints_of(graph.dims)
     kind, compute = template_type(c.dtype), c.dtype.compute
-    wide = hints.value(c.out[2])
-    blocking = planes_blocking(
+    choose = planes_blocking if is_int(c.out[2]) else varying_planes
+    blocking = choose(
         c.shape,
         hints.value(c.out[1]),
-        wide if is_int(c.out[2]) else max(wide, WIDE_COLUMNS),  # it may be wider, and pieces too
+        hints.value(c.out[2]),
         accumulator_bytes=compute.itemsize,
         narrow=c.dtype != compute,
         last=c.x.strides[1] == 1 and not c.space.turned,

@@ -13,15 +13,12 @@ from dataclasses import dataclass
 
 from aot.backends.cpp.text import index_text, lane_type
 from aot.backends.cpp.values import Body
-from aot.backends.cpp.width import Width
+from aot.backends.cpp.width import TURNED_LEAST, Width
 from aot.ir.dtypes import BOOL
 from aot.ir.kernels import Stage
 from aot.ir.nests import Axis
 from aot.ir.scalar import Access, Node, loads
 from aot.symbolic import Expr, coefficient_of, depends_on, integer, is_int, substitute
-
-_LEAST = 8
-"""Of either loop: tiles of less are mostly empty."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +38,7 @@ def turned_loads(
     body: Body, stage: Stage, width: Width, around: Axis, vector: Axis
 ) -> tuple[TurnedLoad, ...]:
     """The loads of a stage that go by tiles, where `around` is the loop around the vector loop."""
-    short = any(is_int(a.extent) and int(a.extent) < _LEAST for a in (around, vector))
+    short = any(is_int(a.extent) and int(a.extent) < TURNED_LEAST for a in (around, vector))
     nests = stage.nests
     if short or width.unroll > 1 or stage.reduction or any(n.conflicts for n in nests):
         return ()

@@ -12,6 +12,7 @@ from aot.backends.cpp.text import lane_type
 from aot.ir.hints import body_weight, is_dear, is_index
 from aot.ir.kernels import Stage
 from aot.ir.scalar import Access, Node, postorder
+from aot.symbolic import is_int
 
 _NARROWEST_REGISTER, *_, _WIDEST_REGISTER = (level.register_bytes for level in LEVELS)
 _LANE_BYTES = {
@@ -21,6 +22,8 @@ _LANE_BYTES = {
 
 MOST_LANES = 64
 """Of a mask."""
+TURNED_LEAST = 8
+"""Points of either loop whose loads go by tiles: tiles of less are mostly empty."""
 _LIGHT = 12
 """Weight of a body of which a reduction has many sums at once."""
 
@@ -31,17 +34,20 @@ class Width:
 
     `element`: the C++ type whose full register sets the lane count; `unroll`: registers a value
     takes in the main loop. `single` and `wide`: names of the two lane counts in the source.
+    `row`: elements of the whole loop, where registers of as many lanes need no mask; 0: they do.
     """
 
     element: str
     unroll: int
     single: str
     wide: str
+    row: int = 0
 
     @property
     def most(self) -> int:
-        """Lanes of one register at the widest ISA level."""
-        return _WIDEST_REGISTER // _LANE_BYTES.get(self.element, 1)
+        """Lanes of one vector at the widest ISA level."""
+        lanes = _WIDEST_REGISTER // _LANE_BYTES.get(self.element, 1)
+        return min(lanes, self.row) if self.row else lanes
 
     @property
     def widest(self) -> int:
@@ -51,7 +57,8 @@ class Width:
     @property
     def least(self) -> int:
         """Lanes of the main loop at the narrowest ISA level."""
-        return _NARROWEST_REGISTER // _LANE_BYTES.get(self.element, 1) * self.unroll
+        lanes = _NARROWEST_REGISTER // _LANE_BYTES.get(self.element, 1) * self.unroll
+        return min(lanes, self.row) if self.row else lanes
 
     def fits(self, lane: str) -> bool:
         """Whether values of a lane type fill the registers that the lanes were counted for."""
@@ -59,7 +66,10 @@ class Width:
 
     def declarations(self) -> list[str]:
         """The C++ constants `single` and `wide`."""
-        lines = [f"constexpr int {self.single} = aot::native_lanes<{self.element}>();"]
+        native = f"aot::native_lanes<{self.element}>()"
+        if self.row:
+            native = f"{native} < {self.row} ? {native} : {self.row}"
+        lines = [f"constexpr int {self.single} = {native};"]
         if self.wide != self.single:
             lines.append(f"constexpr int {self.wide} = {self._wide()};")
         return lines
@@ -81,7 +91,24 @@ def choose_width(stage: Stage, context: KernelContext, number: int) -> Width:
     if stage.vector is not None:
         unroll = _aligned_unroll(stage, nodes, context, element, unroll)
     single = f"L{number}"
+    row = _whole_row(stage, element)
+    if row:
+        return Width(element, 1, single, single, row)
     return Width(element, unroll, single, single if unroll == 1 else f"W{number}")
+
+
+def _whole_row(stage: Stage, element: str) -> int:
+    """The extent of the vector loop, if it is that of a vector, or of a few at narrower levels.
+
+    A row that leaves lanes empty would be masked, of narrow elements in several moves. From eight
+    elements of four bytes on, tiles may turn them, which are of whole registers (`turning.py`).
+    """
+    if stage.vector is None or not is_int(stage.vector.extent):
+        return 0
+    extent = int(stage.vector.extent)
+    size = _LANE_BYTES.get(element, 1)
+    lanes = min(_WIDEST_REGISTER // size, TURNED_LEAST if size >= 4 else MOST_LANES)
+    return extent if 2 <= extent < lanes and extent & (extent - 1) == 0 else 0
 
 
 def _element(nodes: Sequence[Node]) -> str:

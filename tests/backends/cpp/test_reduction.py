@@ -280,3 +280,17 @@ def test_accumulating_stores_add_in_order():
         "ids": rng.integers(0, 5, 12),
     }
     program.check(inputs)
+
+
+@pytest.mark.parametrize(("most", "index"), [(1 << 20, "int32_t"), (None, "int64_t")])
+def test_positions_have_32_bits_where_no_size_has_more(most, index):
+    rows = dim("rows")
+    maker = GraphMaker((Dim("rows", 1, most, 8, (0, 0, 1, 0)),))
+    r, i = axes(rows, 5)
+    maker.buffer("x", FLOAT32, [rows, 5])
+    value = reduce_("argmax", maker.read("x", r.symbol, i.symbol))
+    maker.kernel([nest("n", [i], [r], (maker.output("o", INT64, [5]), [i.symbol], value))])
+    program = Program(maker.graph())
+    assert f"aot::ArgLanes<true, float, {index}" in program.emitted.functions[0].text
+    rng = np.random.default_rng(seeded(4))
+    program.check({"x": rng.integers(0, 9, (300, 5)).astype("f4")}, {"rows": 300}, exact=True)

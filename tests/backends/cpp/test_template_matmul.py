@@ -206,6 +206,27 @@ def test_batches_of_activations_with_heads_in_any_layout():
         program.check(inputs, {"s0": size}, rtol=1e-5, atol=1e-5)
 
 
+def test_a_row_by_columns_of_neighbours_of_any_number():
+    """Dot products, whatever the sizes of B are when it runs: none of them, or odd ones."""
+    b, n, k = dim("b"), dim("n"), dim("k")
+    maker = GraphMaker(tuple(Dim(name, 0, None, 8, (0, 0, 1, 0)) for name in "bnk"))
+    maker.buffer("x", FLOAT32, [b, 1, k])
+    maker.buffer("y", FLOAT32, [b, n, k])
+    out = maker.output("o", FLOAT32, [b, 1, n])
+    operands = (
+        view("x", [b, 1, k], lambda *v: v),
+        view("y", [b, k, n], lambda i, j, c: (i, c, j)),
+        view(out, [b, 1, n], lambda *v: v),
+    )
+    matmul(maker, *operands, local=False)
+    program = Program(maker.graph())
+    rng = np.random.default_rng(seeded(11))
+    for batch, columns, depth in ((3, 40, 64), (2, 1, 7), (1, 77, 301), (2, 5, 0), (2, 0, 5)):
+        inputs = {"x": rng.normal(size=(batch, 1, depth)).astype("f4")}
+        inputs["y"] = rng.normal(size=(batch, columns, depth)).astype("f4")
+        program.check(inputs, {"b": batch, "n": columns, "k": depth}, rtol=1e-5, atol=1e-5)
+
+
 def test_strided_rows_batched_weights_and_split_heads():
     """A^T as the left operand; a weight per batch; results scattered into heads."""
     rng = np.random.default_rng(seeded(4))

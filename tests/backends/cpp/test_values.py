@@ -541,3 +541,42 @@ def test_lanes_that_name_one_element_are_joined_first(mode, join):
         (got,), fault = program.run(level, {"x": x, "at": at}, {})
         assert fault == 0
         np.testing.assert_array_equal(got, wanted)
+
+
+@pytest.mark.parametrize("width", [2, 4])
+def test_rows_as_long_as_a_vector_need_no_masks(width):
+    """Registers are taken as wide as the row, where that fills one or several of them."""
+    maker = GraphMaker()
+    i, j = axes(19, width)
+    for dtype in (BFLOAT16, FLOAT64):
+        maker.buffer(f"x_{dtype}", dtype, [19, width])
+        read = maker.read(f"x_{dtype}", i.symbol, j.symbol)
+        wide = cast(read, FLOAT32) if dtype == BFLOAT16 else read
+        value = cast(binary("mul", wide, wide), dtype)
+        out = (maker.output(f"o_{dtype}", dtype, [19, width]), [i.symbol, j.symbol], value)
+        maker.kernel([nest(f"n_{dtype}", [i, j], [], out)], outer=1)
+    total = (maker.output("s", FLOAT32, [19]), [i.symbol])
+    value = scalar.reduce_("sum", cast(maker.read("x_bfloat16", i.symbol, j.symbol), FLOAT32))
+    maker.kernel([nest("r", [i], [j], (*total, value))], outer=1)
+    program = Program(maker.graph())
+    texts = {f.name: f.text for f in program.emitted.functions}
+    assert not any("tail" in text for text in texts.values())
+    rng = np.random.default_rng(seeded(3))
+    sizes = {
+        dtype: rng.normal(size=(19, width)).astype(dtype.numpy) for dtype in (BFLOAT16, FLOAT64)
+    }
+    program.check({f"x_{dtype}": x for dtype, x in sizes.items()})
+
+
+@pytest.mark.parametrize("width", [8, 16])
+def test_short_rows_of_what_is_moved_need_no_masks(width):
+    maker = GraphMaker()
+    i, j = axes(19, width)
+    maker.buffer("x", BFLOAT16, [19, width])
+    out = maker.output("o", BFLOAT16, [19, width])
+    value = maker.read("x", i.symbol, j.symbol)
+    maker.kernel([nest("n", [i, j], [], (out, [i.symbol, j.symbol], value))], outer=1)
+    program = Program(maker.graph())
+    assert "tail" not in program.emitted.functions[0].text
+    x = np.random.default_rng(seeded(3)).normal(size=(19, width))
+    program.check({"x": x.astype(BFLOAT16.numpy)}, exact=True)

@@ -16,6 +16,7 @@ from aot.backends.cpp.conv_heuristic import (
     conv_blocking,
     planes_blocking,
     turned_planes,
+    varying_planes,
 )
 from aot.backends.cpp.packing import (
     pack_conv_weight,
@@ -474,6 +475,17 @@ def test_long_sums_of_few_outputs_go_along_pixels_in_chunks_of_channels():
     assert not by_planes(four, 40, dots=True) and not by_planes(eight, 40, dots=True)
     assert planes_blocking(four, 40, 128).inputs < 64
     assert planes_blocking(square(16, 4, 3, padding=1), 40, 128).inputs == 16
+
+
+def test_rows_of_unknown_length_go_in_pieces_that_copy_little():
+    """A block of one row alone would copy each line of input for all the rows that read it."""
+    reaching = ConvShape(2, 55, 6, (1, 7, 7), dilation=(1, 2, 2), padding=(0, 6, 6))
+    assert planes_blocking(reaching, 14, 64, last=True).rows == 1
+    found = varying_planes(reaching, 14, 14, last=True)
+    assert found.columns == 32 and found.rows > 1
+    near = square(4, 8, 3, padding=1)
+    assert varying_planes(near, 40, 20) == planes_blocking(near, 40, 64)
+    assert varying_planes(near, 40, 200) == planes_blocking(near, 40, 200)
 
 
 def test_blocks_hold_more_pixels_where_many_of_them_miss_taps():

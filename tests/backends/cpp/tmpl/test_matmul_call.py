@@ -57,6 +57,32 @@ def test_the_way_of_a_product_has_the_least_price(shape, a, b, ways, tmp_path):
         subprocess.run([*command, "-fsyntax-only", str(source)], check=True)
 
 
+@pytest.mark.parametrize(
+    ("fixed", "way"),
+    [
+        ((1, -1, -1), "kDots"),
+        ((2, -1, 256), "kDots"),
+        ((100, -1, -1), "kCopies"),  # several strips read what was packed
+        ((-1, 32, 256), "kCopies"),  # who knows
+    ],
+)
+def test_dot_products_of_few_rows_need_no_other_size(fixed, way, tmp_path):
+    """From x86-64-v3 on: below it none are made."""
+    blocking = matmul_blocking(
+        *(n if n > 0 else 64 for n in fixed),
+        m_max=None if fixed[0] > 0 else 1000,
+        b_packed=False,
+        k_fixed=fixed[2] > 0,
+    )
+    variant = Variant(blocking, "float32", fixed, ("kDepth", "kDepth"))
+    tools = find_toolchain()
+    for level, expected in zip(LEVELS, ("kCopies", way, way), strict=True):
+        source = tmp_path / f"{level}.cc"
+        source.write_text(HEADER + variant.text("v") + WAYS.format(name="v", way=expected))
+        command = [*tools.command, *tools.compile_flags(level), f"-I{INCLUDE}"]
+        subprocess.run([*command, "-fsyntax-only", str(source)], check=True)
+
+
 KEEPS = """
 using Kept = {name}::Own;
 static_assert(detail::direct_packs<Kept>() == {packs} && detail::direct_in_c<Kept>() == {in_c});

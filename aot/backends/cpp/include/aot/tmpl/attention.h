@@ -313,8 +313,18 @@ struct AttentionBlock {
     constexpr int64_t kWhole = Cfg::D / kL * kL;
     const int64_t keys = seen(0, rows, k0, count);
     if (keys <= 0) return;
+    // Machines look ahead within a page: not from row to row where heads lie between them, nor down
+    // the values, which are walked panel by panel and come while the scores are computed.
+    constexpr int64_t kLine = 64 / int64_t(sizeof(A)), kAhead = 2;
+    const bool apart = p.k_row > Cfg::D;
     for (int64_t j = 0; j < keys; ++j) {
       const A* key = k + j * p.k_row;
+      for (int64_t d = 0; d < Cfg::DV; d += kLine) __builtin_prefetch(v + j * p.v_row + d, 0, 2);
+      if (apart) {
+        for (int64_t d = 0; d < Cfg::D; d += kLine) {
+          __builtin_prefetch(key + kAhead * p.k_row + d);
+        }
+      }
       for (int64_t i = 0; i < rows; ++i) {
         const T* q = room + L::kQ + i * L::kQLd;
         auto sum = Simd<T>::zero();

@@ -268,9 +268,19 @@ constexpr int64_t packed_price(int64_t m, int64_t n, int64_t k) {
   return shape.price - shape.far;
 }
 
-template <class Cfg>
-using DotsFor =
-    Dots<compute_t<typename Cfg::A>, dots_columns<compute_t<typename Cfg::A>>(Cfg::M, Cfg::N)>;
+// A size that varies, for prices.
+constexpr int64_t likely(int64_t size) { return size > 0 ? size : 256; }
+
+template <class Cfg, class T = compute_t<typename Cfg::A>>
+using DotsFor = Dots<T, dots_columns<T>(Cfg::M, likely(Cfg::N))>;
+
+// Whether dot products of rows and columns take less than packing B. Its sizes may vary.
+template <class Cfg, class T = compute_t<typename Cfg::A>>
+constexpr bool dots_pay(int64_t packing) {
+  const int64_t m = min64(Cfg::M, Cfg::MB), n = min64(likely(Cfg::N), Cfg::NB);
+  const int64_t k = likely(Cfg::K);
+  return DotsFor<Cfg>::price(m, n, k) < packed_price<T>(m, n, k) + packing;
+}
 
 template <class Cfg>
 constexpr Way matmul_way() {
@@ -286,7 +296,18 @@ constexpr Way matmul_way() {
                ? Way::kDirect
                : Way::kCopies;
   }
-  if (!kFixed || Cfg::NB > Cfg::NC || !std::is_floating_point_v<T>) return Way::kCopies;
+  if (Cfg::NB > Cfg::NC || !std::is_floating_point_v<T>) return Way::kCopies;
+  constexpr bool kDots = Cfg::A_ALONG == Along::kDepth && Cfg::B_ALONG == Along::kDepth &&
+                         kLoadsParts<T, B> && std::is_same_v<A, T> && std::is_same_v<B, T>;
+  if (!kFixed) {
+    // Of rows that are few, sizes of B matter little to what is the fastest.
+    constexpr bool kFew = Cfg::M > 0 && Cfg::M <= RegisterBlock<T>::kRows;
+    const int64_t each = round_up(likely(Cfg::K), Simd<T>::kLanes) / 2;
+    if constexpr (kDots && kFew) {
+      return dots_pay<Cfg>(Cfg::NB * each) ? Way::kDots : Way::kCopies;
+    }
+    return Way::kCopies;
+  }
   // Narrow elements of B are widened again for each strip, those of A once.
   const bool straight = Cfg::B_ALONG == Along::kAcross && kLoadsParts<T, B> &&
                         (std::is_same_v<B, T> || Cfg::M <= RegisterBlock<T>::kRows) &&
@@ -299,6 +320,7 @@ constexpr Way matmul_way() {
       round_up(m, Simd<T>::kLanes) * round_up(n, Simd<T>::kLanes) * kTurning / 4;
   // What packs B: two permutations for four elements, for whole blocks.
   const int64_t packing = round_up(n, kPanel) * round_up(Cfg::K, Simd<T>::kLanes) / 2 * m / Cfg::M;
+  if (kDots) return dots_pay<Cfg>(packing) ? Way::kDots : Way::kCopies;
   if (straight && turned) {
     const int64_t exchanged = price_across<T>(n, m, Cfg::K, kept, false) + turning;
     const int64_t direct = price_in_pieces<Cfg>(m, n);
@@ -310,11 +332,6 @@ constexpr Way matmul_way() {
     const int64_t copies = packed_price<T>(m, n, Cfg::K) + copying;
     if (copies < min64(direct, exchanged)) return Way::kCopies;
     return direct <= exchanged ? Way::kDirect : Way::kTurned;
-  }
-  if (Cfg::A_ALONG == Along::kDepth && Cfg::B_ALONG == Along::kDepth && kLoadsParts<T, B> &&
-      std::is_same_v<A, T> && std::is_same_v<B, T>) {
-    const int64_t copies = packed_price<T>(m, n, Cfg::K) + packing;
-    return DotsFor<Cfg>::price(m, n, Cfg::K) < copies ? Way::kDots : Way::kCopies;
   }
   if (turned && Cfg::B_ALONG == Along::kDepth) {
     const int64_t exchanged = price_across<T>(n, m, Cfg::K, kept, true) + turning;
