@@ -78,7 +78,7 @@ def without_key() -> None:
     It names what Triton keeps, and nothing that we make is kept there.
     """
     for name in ("triton.runtime.cache", "triton.compiler.compiler"):
-        module = sys.modules[name]
+        module: Any = sys.modules[name]
         if hasattr(module, "triton_key"):
             module.triton_key = str
 

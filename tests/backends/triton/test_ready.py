@@ -31,6 +31,17 @@ def begun(ready: Ready, count: int, environment: dict[str, str] | None = HERE) -
     ready.start(lambda: environment, count).join()
 
 
+def starts(monkeypatch: pytest.MonkeyPatch) -> list[workers.Worker]:
+    """The workers that are started from now on, which do not start."""
+    started: list[workers.Worker] = []
+
+    def start(self: workers.Worker) -> None:
+        started.append(self)
+
+    monkeypatch.setattr(workers.Worker, "start", start)
+    return started
+
+
 def test_who_compiles_in_the_same_surroundings_takes_one(ready: Ready) -> None:
     begun(ready, 2)
     assert ready.take({**HERE, "CPATH": "elsewhere"}) is None
@@ -51,8 +62,7 @@ def test_none_begins_when_compiling_has(ready: Ready) -> None:
 def test_there_are_never_more_than_were_asked_for(
     ready: Ready, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    started = []
-    monkeypatch.setattr(workers.Worker, "start", started.append)
+    started = starts(monkeypatch)
     for count in (1, 1, 2):
         begun(ready, count)
     assert len(started) == 2
@@ -91,8 +101,7 @@ def test_a_build_compiles_by_what_has_begun(monkeypatch: pytest.MonkeyPatch) -> 
     threads[0].join()
     (worker,) = READY._waiting
     process = worker._process
-    started = []
-    monkeypatch.setattr(workers.Worker, "start", started.append)
+    started = starts(monkeypatch)
     assert compile_kernels([add()], "sm_90", 1, None) == alone
     assert not started and process is not None and process.poll() == 0
     assert worker.environment == surroundings(find_triton("sm_90"))
