@@ -8,7 +8,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext, suppress
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
@@ -19,7 +19,7 @@ from aot.backends.cpp import apart as apart_units
 from aot.backends.cpp.precompiled import flags_at_hand, header_flags
 from aot.backends.cpp.toolchain import Toolchain, headers_digest, include_directories
 from aot.backends.kept import keep
-from aot.errors import CompilerFailed
+from aot.errors import CompilerFailed, ToolchainError
 
 _UNIT_TEXT = 16 << 10
 """Characters of functions after which a unit ends."""
@@ -248,7 +248,10 @@ class Builder:
 
     def _keep_cached(self, key: str, suffix: str, data: bytes, *, shared: bool = False) -> None:
         path = self._path(key, suffix, shared)
-        if path is not None:
+        if path is None:
+            return
+        # Where headers cannot be kept, neither can what is kept with them; nobody need be told.
+        with suppress(ToolchainError) if shared else nullcontext():
             keep(path, data)
 
 

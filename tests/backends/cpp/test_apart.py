@@ -100,6 +100,9 @@ def test_a_second_model_compiles_no_micro_kernel(
     assert uncached.build(first, [LEVEL]) == library
     assert len(sources) == 2  # the function's, and the table
     assert Builder(TOOLS, None, 2, tmp_path).build(first, [LEVEL]) == library
+    (tmp_path / "file").write_text("no folder")
+    elsewhere = Builder(TOOLS, None, 1, tmp_path, headers=tmp_path / "file")
+    assert elsewhere.build(first, [LEVEL]) == library
 
 
 def test_objects_that_the_linker_optimises_are_not_asked() -> None:
