@@ -141,7 +141,7 @@ class Worker:
         )
         # -P: the worker's own folder has modules of common names, which nobody shall import.
         self._process = subprocess.Popen(
-            [sys.executable, "-P", str(PROGRAM)],
+            [sys.executable, "-P", str(PROGRAM), self._folder],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._said,

@@ -105,3 +105,16 @@ def test_a_build_compiles_by_what_has_begun(monkeypatch: pytest.MonkeyPatch) -> 
     assert compile_kernels([add()], "sm_90", 1, None) == alone
     assert not started and process is not None and process.poll() == 0
     assert worker.environment == surroundings(find_triton("sm_90"))
+
+
+def test_a_compiler_whose_owner_is_gone_ends_and_leaves_nothing(
+    ready: Ready, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(workers.tempfile, "tempdir", str(tmp_path))
+    begun(ready, 1)
+    (worker,) = ready._waiting
+    process = worker._process
+    assert process is not None and process.stdin is not None and list(tmp_path.iterdir())
+    process.stdin.close()  # as the system does it then
+    assert process.wait(60) == 0
+    assert not list(tmp_path.iterdir())
