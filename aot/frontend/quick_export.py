@@ -2,18 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import traceback
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import lru_cache
 from itertools import chain
+from types import ModuleType
 from typing import Any
 from unittest import mock
 
 import torch
-from torch.export import _trace
+from torch.export import _trace, exported_program
 from torch.fx import _lazy_graph_module as lazy
+from torch.fx.experimental import proxy_tensor
+from torch.utils import _traceback
 
 _FAKIFY = "_fakify_params_buffers"
 """What makes a fake tensor of each weight."""
+
+_BOOKKEEPING: Sequence[tuple[ModuleType, str]] = (
+    (proxy_tensor, "track_tensor_tree"),
+    (_trace, "_produce_aten_artifact"),
+)
+"""What notes which node each value is, and what goes through the graph when it is whole."""
+
+_WHOLE = "_create_graph_module_for_export"
+"""What makes the program's own graph runnable."""
+
+_FRAMES = "_extract_symbolized_tb"
+"""What makes the frames of a stack of names and lines, each anew for each node."""
 
 
 @contextmanager
@@ -22,24 +39,60 @@ def quick_export() -> Iterator[None]:
 
     The text of a traced graph is compiled when it is first run or read, which is mostly never. And
     modes that look at the model's calls of torch's functions are not told of the hundred that
-    torch makes for each weight, ahead of the model's own.
+    torch makes for each weight, ahead of the model's own and after them. Frames of the stacks by
+    which nodes are known to be of the user's code are the same objects where they are alike.
     """
+    plain: list[bool] = []
     with ExitStack() as entered:
         if hasattr(lazy, "_use_lazy_graph_module"):
             entered.enter_context(lazy._use_lazy_graph_module(should_use=True))
+            if hasattr(exported_program, _WHOLE):
+                make = lazy._make_graph_module
+                entered.enter_context(mock.patch.object(exported_program, _WHOLE, make))
         own = getattr(_trace, _FAKIFY, None)
         if own is not None:
-            entered.enter_context(mock.patch.object(_trace, _FAKIFY, _untold(own)))
+            entered.enter_context(mock.patch.object(_trace, _FAKIFY, _untold(own, plain)))
+        for module, name in _BOOKKEEPING:
+            if hasattr(module, name):
+                silent = _silent(getattr(module, name), plain)
+                entered.enter_context(mock.patch.object(module, name, silent))
+        if hasattr(_traceback, _FRAMES):
+            entered.enter_context(mock.patch.object(_traceback, _FRAMES, _frames_once()))
         yield
 
 
-def _untold(own: Callable[..., Any]) -> Callable[..., Any]:
+def _untold(own: Callable[..., Any], plain: list[bool]) -> Callable[..., Any]:
+    """`plain` becomes whether all weights are tensors of torch's own class."""
+
     def fakified(mode: Any, module: torch.nn.Module) -> Any:
         weights = chain(module.parameters(), module.buffers())
         # A class of the user's may say itself what its attributes are.
-        if all(type(w) in (torch.Tensor, torch.nn.Parameter) for w in weights):
+        plain[:] = [all(type(w) in (torch.Tensor, torch.nn.Parameter) for w in weights)]
+        if plain[0]:
             with torch._C.DisableTorchFunction():
                 return own(mode, module)
         return own(mode, module)
 
     return fakified
+
+
+def _silent(own: Callable[..., Any], plain: list[bool]) -> Callable[..., Any]:
+    def silent(*args: Any, **kwargs: Any) -> Any:
+        if plain != [True]:
+            return own(*args, **kwargs)
+        with torch._C.DisableTorchFunction():
+            return own(*args, **kwargs)
+
+    return silent
+
+
+def _frames_once() -> Callable[..., Any]:
+    """Remembers frames for as long as it is there: sources may change between exports."""
+    frame = lru_cache(maxsize=None)(traceback.FrameSummary)
+
+    def extracted(symbols: Sequence[Mapping[str, Any]], skip: int) -> traceback.StackSummary:
+        stack = traceback.StackSummary()
+        stack.extend(frame(s["filename"], s["line"], s["name"]) for s in reversed(symbols[skip:]))
+        return stack
+
+    return extracted

@@ -40,11 +40,7 @@ def view_strides(
 
 def linear_offset(index: Sequence[Expr], strides: Sequence[Expr], ranges: Ranges) -> Expr:
     """The position in elements of `index` in a buffer of these strides, simplified."""
-    terms = [product((i, s)) for i, s in zip(index, strides, strict=True)]
-    total: Expr = integer(0)
-    for term in terms:
-        total = total + term
-    return ranges.simplify(total)
+    return ranges.offset(index, strides)
 
 
 def wanted_order(

@@ -9,7 +9,7 @@ from aot.ir.loops import LoopGraph
 from aot.ir.nests import JOINING, Axis, Buffer, LoopNest
 from aot.ir.scalar import Access, IndexValue, Node, postorder
 from aot.schedule.turns import can_turn, straightened
-from aot.symbolic import Expr, Ranges, Symbol, coefficient_of, integer, product
+from aot.symbolic import Expr, Ranges, Symbol, coefficient_of, product
 
 
 @dataclass(frozen=True)
@@ -99,10 +99,7 @@ def buffer_offset(
     strides = buffers[name].strides
     if strides is None:
         raise ValueError(f"buffer {name} has no strides yet; run the layout pass first")
-    total: Expr = integer(0)
-    for i, s in zip(index, strides, strict=True):
-        total = total + product((i, s))
-    return ranges.simplify(total)
+    return ranges.offset(index, strides)
 
 
 def variables(roots: Iterable[Node]) -> frozenset[Symbol]:

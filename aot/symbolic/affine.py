@@ -56,6 +56,11 @@ def affine_coefficients(
 
     Coefficients and offset are free of `symbols`; they may hold dims.
     """
+    return _affine(expr, tuple(symbols))
+
+
+@lru_cache(maxsize=1 << 14)  # as `expand`
+def _affine(expr: Expr, symbols: tuple[Symbol, ...]) -> tuple[tuple[Expr, ...], Expr] | None:
     coefficients: list[Expr] = []
     rest = expr
     for symbol in symbols:

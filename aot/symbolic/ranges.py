@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
 
 import sympy
 
@@ -19,8 +20,18 @@ from aot.symbolic.functions import (
     is_multiple,
     terms,
 )
+from aot.symbolic.shapes import product
 
 Interval = tuple[Expr, Expr]
+
+
+@lru_cache(maxsize=1 << 10)  # as `expand`: layers that are alike have loops that are
+def _found(
+    extents: tuple[tuple[Symbol, Expr], ...],
+    dims: tuple[tuple[Symbol, tuple[int, int | None]], ...],
+) -> dict[object, Expr]:
+    """What has been found with this knowledge, by what was asked; for whoever has the same."""
+    return {}
 
 
 @dataclass(frozen=True)
@@ -34,7 +45,10 @@ class Ranges:
 
     extents: Mapping[Symbol, Expr] = field(default_factory=dict)
     dims: Mapping[Symbol, tuple[int, int | None]] = field(default_factory=dict)
-    _cache: dict[Expr, Expr] = field(default_factory=dict, compare=False, repr=False)
+
+    @cached_property
+    def _known(self) -> dict[object, Expr]:
+        return _found(tuple(self.extents.items()), tuple(self.dims.items()))
 
     def with_extents(self, extents: Mapping[Symbol, Expr]) -> Ranges:
         """The same dims with other loop variables."""
@@ -190,10 +204,19 @@ class Ranges:
         """An equal expression with the divisions and remainders that the ranges decide removed."""
         if expr.is_Integer or expr.is_Symbol:
             return expr
-        cached = self._cache.get(expr)
-        if cached is None:
-            cached = self._cache[expr] = self._simplify(expr)
-        return cached
+        known = self._known.get(expr)
+        if known is None:
+            known = self._known[expr] = self._simplify(expr)
+        return known
+
+    def offset(self, index: Sequence[Expr], strides: Sequence[Expr]) -> Expr:
+        """The position in elements of `index` where dimensions have these strides, simplified."""
+        asked = tuple(index), tuple(strides)
+        known = self._known.get(asked)
+        if known is None:
+            moved = sympy.Add(*map(product, zip(*asked, strict=True)))
+            known = self._known[asked] = self.simplify(moved)
+        return known
 
     def _simplify(self, expr: Expr) -> Expr:
         args = [self.simplify(a) for a in expr.args]

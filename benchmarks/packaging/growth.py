@@ -36,7 +36,7 @@ from aot.passes.pipeline import run_passes
 from aot.schedule.fusion import fuse
 from aot.schedule.join import join
 from aot.schedule.memory import plan_memory
-from aot.symbolic import coefficient_of, expand, shapes
+from aot.symbolic import affine, coefficient_of, expand, ranges, shapes
 from benchmarks.packaging import layers
 from benchmarks.packaging.unrolled import CASES
 
@@ -116,7 +116,7 @@ def work_of(graph: TensorGraph, *, counted: bool) -> Mapping[str, Work]:
 def forget() -> None:
     """What is kept of expressions goes, so that no model finds what another has left."""
     clear_cache()
-    for kept in (coefficient_of, expand, shapes._product):
+    for kept in (coefficient_of, expand, affine._affine, ranges._found, shapes._product):
         kept.cache_clear()
 
 

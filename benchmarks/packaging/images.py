@@ -1,6 +1,7 @@
 """A convolutional network for `benchmarks.packaging`, no two of whose stages are alike.
 
-What is changed is the width of a block in the middle, its activation, or nothing.
+What is changed of a block in the middle is its width, its activation or its weights; or a block is
+added, or the image is larger, or nothing is.
 """
 
 from __future__ import annotations
@@ -38,10 +39,15 @@ def images(changed: str) -> nn.Module:
         inner = outputs + (16 if middle and changed == "width" else 0)
         act = nn.SiLU() if middle and changed == "activation" else nn.ReLU()
         blocks.append(Block(inputs, inner, outputs, 1 + k % 2, act))
+        if middle and changed == "weights":
+            blocks[-1] = Block(inputs, inner, outputs, 1 + k % 2, act)
+    if changed == "added":
+        blocks.append(Block(WIDTHS[-1], WIDTHS[-1], WIDTHS[-1], 1, nn.ReLU()))
     head = nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(WIDTHS[-1], 100))
     return nn.Sequential(*blocks, head).eval()
 
 
-def inputs() -> tuple[torch.Tensor]:
-    """One image of 96 by 96 pixels."""
-    return (torch.randn(1, 3, 96, 96),)
+def inputs(changed: str = "") -> tuple[torch.Tensor]:
+    """One image of 96 by 96 pixels, or of 112 by 112."""
+    side = 112 if changed == "example" else 96
+    return (torch.randn(1, 3, side, side),)

@@ -1,6 +1,7 @@
 """A model of transformer layers for `benchmarks.packaging`, whose middle layer can be another.
 
-What is changed is the width of the middle layer's hidden values, its activation, or nothing.
+What is changed of the middle layer is its hidden width, its activation or its weights;
+or a layer is added there, or the inputs are longer, or nothing is.
 """
 
 from __future__ import annotations
@@ -36,12 +37,13 @@ def layers(count: int, changed: str) -> nn.Module:
     """The whole model, with random weights."""
     torch.manual_seed(0)
     made = [Layer(4 * WIDTH, nn.GELU()) for _ in range(count)]
-    if changed:
+    if changed in {"activation", "width", "weights", "added"}:
         hidden = 3 * WIDTH if changed == "width" else 4 * WIDTH
-        made[count // 2] = Layer(hidden, nn.SiLU() if changed == "activation" else nn.GELU())
+        other = Layer(hidden, nn.SiLU() if changed == "activation" else nn.GELU())
+        made[count // 2 : count // 2 + (changed != "added")] = [other]
     return nn.Sequential(*made).eval()
 
 
-def inputs() -> tuple[torch.Tensor]:
-    """Two sequences of 64."""
-    return (torch.randn(2, 64, WIDTH),)
+def inputs(changed: str = "") -> tuple[torch.Tensor]:
+    """Two sequences of 64, or of 72."""
+    return (torch.randn(2, 72 if changed == "example" else 64, WIDTH),)

@@ -10,7 +10,7 @@ from pathlib import Path
 from aot_runtime.format.declarations import Declaration
 
 from aot.backends.base import UNNAMED, EmittedGraph, HostKernel, KernelBinary, KernelSource
-from aot.backends.cpp.build import Builder, Unit, make_units
+from aot.backends.cpp.build import Builder, make_units
 from aot.backends.cpp.host_calls import build_host_library, emit_host_calls
 from aot.backends.cpp.kernel import (
     EmittedKernel,
@@ -126,7 +126,14 @@ class CppBackend:
             ToolchainError: No compiler was found, or it refused the source.
         """
         builder = _builder(options)
-        units = _units(source, few=not builder.toolchain.precompiles)
+        toolchain = builder.toolchain
+        units = make_units(
+            source.functions,
+            "AOT_ISA_NAME",
+            few=not toolchain.precompiles,
+            apart=toolchain.tells_symbols,
+        )
+        units = (*units[:-1], replace(units[-1], text=_ISA + units[-1].text))
         built = builder.build(units, target.archs)
         return tuple(KernelBinary("cpu", arch, built[arch]) for arch in target.archs)
 
@@ -187,11 +194,6 @@ def _source(name: str, emitted: EmittedKernel, declaration: Declaration) -> Kern
         unnamed=unnamed,
         tables=emitted.tables,
     )
-
-
-def _units(source: EmittedGraph, *, few: bool) -> tuple[Unit, ...]:
-    units = make_units(source.functions, "AOT_ISA_NAME", few=few)
-    return (*units[:-1], replace(units[-1], text=_ISA + units[-1].text))
 
 
 def _builder(options: BuildOptions) -> Builder:

@@ -8,17 +8,18 @@ import tempfile
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext, suppress
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
 
 from aot.backends.base import UNNAMED, KernelSource
+from aot.backends.cpp import apart as apart_units
 from aot.backends.cpp.precompiled import flags_at_hand, header_flags
 from aot.backends.cpp.toolchain import Toolchain, headers_digest, include_directories
 from aot.backends.kept import keep
-from aot.errors import CompilerFailed
+from aot.errors import CompilerFailed, ToolchainError
 
 _UNIT_TEXT = 16 << 10
 """Characters of functions after which a unit ends."""
@@ -44,13 +45,15 @@ class Unit:
     """A translation unit: file name without suffix, and text.
 
     `vectors`: whether it includes more than the kernels' contract. `long`: whether compiling it
-    takes longer than its text tells.
+    takes longer than its text tells. `shared`: whether models share it, and it is kept where
+    headers are.
     """
 
     name: str
     text: str
     vectors: bool = True
     long: bool = False
+    shared: bool = False
 
 
 @dataclass(frozen=True)
@@ -120,8 +123,7 @@ class Builder:
         with tempfile.TemporaryDirectory(prefix="aot-build-") as name:
             root = Path(name)
             missing = [job for job in units if not self._take_kept(root, *job)]
-            for unit, _ in missing:
-                (root / f"{unit.name}.cpp").write_text(unit.text, encoding="utf-8")
+            _write_texts(root, missing)
             with ThreadPoolExecutor(self.jobs) as pool:
                 list(pool.map(lambda job: self._compile(root, job[0], job[1], {}), missing))
             found = self._link(root, narrowest, units, ("-lpthread", "-ldl"))
@@ -139,17 +141,39 @@ class Builder:
             for arch in reversed(archs)
             if not self._take_kept(root, unit, arch)
         ]
-        for unit, _ in jobs:
-            (root / f"{unit.name}.cpp").write_text(unit.text, encoding="utf-8")
+        _write_texts(root, jobs)
         with ThreadPoolExecutor(self.jobs) as pool, ExitStack() as held:
             headers = self._header_flags(jobs, root, pool, held)
             list(pool.map(lambda job: self._compile(root, job[0], job[1], headers), jobs))
-            parts = ([(unit, arch) for unit in units] for arch in archs)
+        with ThreadPoolExecutor(self.jobs) as pool:
+            apart = self._build_apart(units, archs, root, pool)
+            parts = ([(unit, arch) for unit in (*units, *apart[arch])] for arch in archs)
             objects = pool.map(lambda part: self._link(root, part[0][1], part), parts)
             built = dict(zip(archs, objects, strict=True))
         for arch, data in built.items():
             self._keep_cached(self.key(units, arch), "so", data)
         return built
+
+    def _build_apart(
+        self, units: Sequence[Unit], archs: Sequence[str], root: Path, pool: ThreadPoolExecutor
+    ) -> dict[str, list[Unit]]:
+        """For each level, the units of what others call and none has; they are compiled."""
+        found: dict[str, list[Unit]] = {}
+        for arch in archs:
+            objects = ((root / _object(unit, arch)).read_bytes() for unit in units)
+            symbols = apart_units.wanted(objects)
+            found[arch] = [Unit(s, apart_units.text_of(s), shared=True) for s in symbols]
+        jobs = [
+            (unit, arch)
+            for arch in reversed(archs)
+            for unit in found[arch]
+            if not self._take_kept(root, unit, arch)
+        ]
+        _write_texts(root, jobs)
+        with ExitStack() as held:
+            headers = self._header_flags(jobs, root, pool, held)
+            list(pool.map(lambda job: self._compile(root, job[0], job[1], headers), jobs))
+        return found
 
     def _header_flags(
         self,
@@ -175,7 +199,7 @@ class Builder:
 
     def _take_kept(self, root: Path, unit: Unit, arch: str) -> bool:
         """Puts the object that an earlier build has kept, if there is one, where it is linked."""
-        data = self._cached(self._digest(arch, unit.text), "o")
+        data = self._cached(self._digest(arch, unit.text), "o", shared=unit.shared)
         if data is not None:
             (root / _object(unit, arch)).write_bytes(data)
         return data is not None
@@ -189,7 +213,8 @@ class Builder:
         source, target = f"{unit.name}.cpp", _object(unit, arch)
         command = [*self.toolchain.command, *flags, *includes, "-c", source, "-o", target]
         self._run(command, root, unit)
-        self._keep_cached(self._digest(arch, unit.text), "o", (root / target).read_bytes())
+        data = (root / target).read_bytes()
+        self._keep_cached(self._digest(arch, unit.text), "o", data, shared=unit.shared)
 
     def _link(
         self, root: Path, arch: str, units: Sequence[tuple[Unit, str]], more: Sequence[str] = ()
@@ -209,19 +234,30 @@ class Builder:
         kept.write_text(unit.text, encoding="utf-8")
         raise CompilerFailed(command, ran.stderr, kept, ran.returncode)
 
-    def _path(self, key: str, suffix: str) -> Path | None:
+    def _path(self, key: str, suffix: str, shared: bool) -> Path | None:
+        if shared:
+            place = self.headers or self.cache
+            return None if place is None else place / "cpp" / "shared" / f"{key}.{suffix}"
         return None if self.cache is None else self.cache / "cpp" / key[:2] / f"{key}.{suffix}"
 
-    def _cached(self, key: str, suffix: str) -> bytes | None:
-        path = self._path(key, suffix)
+    def _cached(self, key: str, suffix: str, *, shared: bool = False) -> bytes | None:
+        path = self._path(key, suffix, shared)
         if path is None or not path.is_file():
             return None
         return path.read_bytes()
 
-    def _keep_cached(self, key: str, suffix: str, data: bytes) -> None:
-        path = self._path(key, suffix)
-        if path is not None:
+    def _keep_cached(self, key: str, suffix: str, data: bytes, *, shared: bool = False) -> None:
+        path = self._path(key, suffix, shared)
+        if path is None:
+            return
+        # Where headers cannot be kept, neither can what is kept with them; nobody need be told.
+        with suppress(ToolchainError) if shared else nullcontext():
             keep(path, data)
+
+
+def _write_texts(root: Path, jobs: Sequence[tuple[Unit, str]]) -> None:
+    for unit, _ in jobs:
+        (root / f"{unit.name}.cpp").write_text(unit.text, encoding="utf-8")
 
 
 def _object(unit: Unit, arch: str) -> str:
@@ -229,7 +265,11 @@ def _object(unit: Unit, arch: str) -> str:
 
 
 def make_units(
-    functions: Sequence[KernelSource], isa_placeholder: str, *, few: bool = False
+    functions: Sequence[KernelSource],
+    isa_placeholder: str,
+    *,
+    few: bool = False,
+    apart: bool = False,
 ) -> tuple[Unit, ...]:
     """Distributes functions over translation units, and adds the table.
 
@@ -240,6 +280,7 @@ def make_units(
         functions: In the order of the table.
         isa_placeholder: The C++ expression of the ISA level's name.
         few: Two units, for a compiler that reads all headers again for each.
+        apart: What all models share is called from units of its own, which the builder adds.
     """
     symbols = {f.name: _symbol(f) for f in functions}
     once = {symbols[f.name]: f for f in reversed(functions)}
@@ -249,6 +290,8 @@ def make_units(
     units = []
     for k, bucket in enumerate(buckets):
         headers = sorted({h for f in bucket for h in f.headers})
+        if headers and apart:
+            headers.append(apart_units.DECLARED)
         includes = "".join(f'#include "{h}"\n' for h in headers)
         texts = (f.unnamed.replace(UNNAMED, symbols[f.name]) or f.text for f in bucket)
         units.append(Unit(f"kernels{k}", "\n".join([_HEAD + includes, *texts])))

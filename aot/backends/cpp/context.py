@@ -91,14 +91,14 @@ class KernelContext:
             strides = self.buffers[buffer].strides
             if strides is None:
                 raise InternalError(f"buffer {buffer} reached the code generator without strides")
-            base = self.bases.get(buffer, (0,) * len(strides))
-            moved = [(i - b) * s for i, b, s in zip(index, base, strides, strict=True)]
-        else:
-            moved = [
-                (index[d] if whole else relative(index[d], self.outer, self.strip)) * s
-                for d, whole, s in zip(layout.kept, layout.whole, layout.strides, strict=True)
-            ]
-        return self.ranges.simplify(expand(Add(*moved)))
+            base = self.bases.get(buffer)
+            moved = index if base is None else [i - b for i, b in zip(index, base, strict=True)]
+            return self.ranges.offset(moved, strides)
+        moved = [
+            index[d] if whole else relative(index[d], self.outer, self.strip)
+            for d, whole in zip(layout.kept, layout.whole, strict=True)
+        ]
+        return self.ranges.offset(moved, layout.strides)
 
 
 def base_indices(kernel: FusedKernel, buffers: Mapping[str, Buffer]) -> dict[str, tuple[int, ...]]:

@@ -68,6 +68,11 @@ class Toolchain:
         """Whether headers are precompiled as g++ does it: a file for the header, used if valid."""
         return self.family == "gcc"
 
+    @property
+    def tells_symbols(self) -> bool:
+        """Whether objects say what they call: those that the linker optimises do not."""
+        return self.family == "gcc" and not any(w.startswith("-flto") for w in self.command)
+
     def arch_flags(self, arch: str) -> tuple[str, ...]:
         """Flags that choose an ISA level such as "x86-64-v3"."""
         if self.family == "zig":

@@ -10,11 +10,12 @@ from aot_runtime.format.declarations import Declaration
 from aot.backends.base import EmittedGraph, KernelBinary, KernelSource
 from aot.backends.by_size import Choice, by_size, spots
 from aot.backends.triton.body import ATOMICS
-from aot.backends.triton.compile import ALIGNMENT, compile_kernels
+from aot.backends.triton.compile import ALIGNMENT, begin, compile_kernels
 from aot.backends.triton.context import narrow_when, narrowed
 from aot.backends.triton.gpu import GPUS, Gpu
 from aot.backends.triton.kernel import NAME, EmittedKernel, emit_kernel
 from aot.backends.triton.prepare import has_room, prepare_kernels
+from aot.backends.triton.ready import READY
 from aot.backends.triton.side_by_side import joined
 from aot.backends.triton.templates import supports, template_of
 from aot.backends.triton.toolchain import SHARED_LIMIT, find_triton
@@ -105,7 +106,8 @@ class TritonBackend:
         return ("triton", triton.version), ("ptxas", triton.assembler_version.splitlines()[-1])
 
     def begin(self, target: Target, options: BuildOptions) -> None:
-        """Nothing."""
+        """Compilers import Triton."""
+        begin(target.archs[0], options.jobs)
 
     def prepare(self, graph: KernelGraph, target: Target) -> KernelGraph:
         """The graph with workspaces and joined launches."""
@@ -149,7 +151,12 @@ class TritonBackend:
         """
         (arch,) = target.archs
         places = {launch.function: _place(kernel) for kernel, launch in source.kernels()}
-        images = compile_kernels(source.functions, arch, options.jobs, options.cache_dir, places)
+        try:
+            images = compile_kernels(
+                source.functions, arch, options.jobs, options.cache_dir, places
+            )
+        finally:
+            READY.drop()
         return (KernelBinary(target.device, arch, b"", images),)
 
 

@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import base64
-import tempfile
+import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from aot.backends.base import KernelSource
 from aot.backends.triton.cache import ImageCache, source_key
+from aot.backends.triton.ready import READY
 from aot.backends.triton.toolchain import SHARED_LIMIT, Triton, capability, find_triton
 from aot.backends.triton.workers import Failure, answer_all
-from aot.errors import KernelRefused
+from aot.errors import KernelRefused, ToolchainError
 from aot.ir.images import KernelImage
 from aot.options import compile_environment
 
 ALIGNMENT = 16
 """Bytes: kernels rely on it for every address that they are given."""
+
+_AHEAD = 2
+"""Compilers that import Triton before it is known whether any kernel is to be compiled."""
 
 Places = Mapping[str, str]
 """Name of a kernel -> what of the model it computes: nests and model lines, for messages."""
@@ -82,19 +86,36 @@ def _answers(
     missing: Mapping[str, KernelSource], order: Sequence[str], arch: str, triton: Triton, jobs: int
 ) -> list[dict[str, Any] | Failure]:
     requests = [_request(missing[key], arch) for key in order]
-    # Triton's own cache is of no use to us, and must not fill the user's home.
-    with tempfile.TemporaryDirectory(prefix="aot-triton-") as folder:
-        environment = compile_environment(
-            {
-                "TRITON_CACHE_DIR": folder,
-                "TRITON_ALWAYS_COMPILE": "1",
-                "TRITON_STORE_BINARY_ONLY": "1",
-                "TRITON_DISABLE_LINE_INFO": "1",
-                "TRITON_PTXAS_PATH": str(triton.assembler),
-                "TRITON_PTXAS_BLACKWELL_PATH": str(triton.assembler),
-            }
-        )
-        return answer_all(requests, environment, jobs)
+    environment = surroundings(triton)
+    return answer_all(requests, environment, jobs, ready=lambda: READY.take(environment))
+
+
+def surroundings(triton: Triton) -> dict[str, str]:
+    """The environment of the processes that compile."""
+    return compile_environment(
+        {
+            "TRITON_ALWAYS_COMPILE": "1",
+            "TRITON_STORE_BINARY_ONLY": "1",
+            "TRITON_DISABLE_LINE_INFO": "1",
+            "TRITON_PTXAS_PATH": str(triton.assembler),
+            "TRITON_PTXAS_BLACKWELL_PATH": str(triton.assembler),
+        }
+    )
+
+
+def begin(arch: str, jobs: int) -> threading.Thread:
+    """Has Triton imported, beside the caller, where an architecture's kernels will be compiled.
+
+    By one process fewer than `jobs`, at most `_AHEAD`.
+    """
+
+    def environment() -> dict[str, str] | None:
+        try:
+            return surroundings(find_triton(arch))
+        except ToolchainError:
+            return None  # told where kernels are compiled
+
+    return READY.start(environment, max(1, min(jobs - 1, _AHEAD)))
 
 
 def _request(source: KernelSource, arch: str) -> dict[str, Any]:

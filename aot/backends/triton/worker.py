@@ -12,10 +12,12 @@ import json
 import linecache
 import os
 import re
+import shutil
 import sys
 from typing import Any
 
 import triton
+import triton.compiler.code_generator  # which Triton would import with the first kernel
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
@@ -71,6 +73,17 @@ def change_stages(*call: Any) -> tuple[str, str] | None:
     return None
 
 
+def without_key() -> None:
+    """Triton makes no key of itself: a hash of all its files, half a gigabyte, for each process.
+
+    It names what Triton keeps, and nothing that we make is kept there.
+    """
+    for name in ("triton.runtime.cache", "triton.compiler.compiler"):
+        module: Any = sys.modules[name]
+        if hasattr(module, "triton_key"):
+            module.triton_key = str
+
+
 def compile_kernel(request: dict[str, Any]) -> dict[str, Any]:
     """The answer to one request; loops keep fewer stages in flight where memory does not suffice.
 
@@ -124,10 +137,14 @@ def _source_kind(function: Any) -> Any:
 def main() -> None:
     """Answers each line of input with a line; what Triton prints goes to the error stream."""
     triton.knobs.runtime.add_stages_inspection_hook = change_stages
+    without_key()
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     for line in sys.stdin:
         print(json.dumps(compile_kernel(json.loads(line))), file=answers, flush=True)
+    for folder in sys.argv[1:]:  # ours; who has started us may be gone
+        shutil.rmtree(folder, ignore_errors=True)
+    os._exit(0)  # without taking apart what Triton has made, for which the caller would wait
 
 
 if __name__ == "__main__":

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 import tempfile
 import threading
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,20 +36,22 @@ def answer_all(
     environment: Mapping[str, str],
     jobs: int,
     limit_s: float = TIME_LIMIT_S,
+    ready: Callable[[], Worker | None] = lambda: None,
 ) -> list[Answer]:
     """The answer to each request, in order, from up to `jobs` processes.
 
     Args:
         requests: What worker.py reads, as values of JSON.
-        environment: The variables of the processes, all of them.
+        environment: The variables of the processes, all but the folder of Triton's cache.
         jobs: Processes at once.
         limit_s: Seconds after which a request is given up.
+        ready: Gives one that has begun already, in these surroundings, where there is one.
     """
     waiting = deque(range(len(requests)))
     answers: dict[int, Answer] = {}
 
     def serve(_: int) -> None:
-        worker = _Worker(environment, limit_s)
+        worker = ready() or Worker(environment, limit_s)
         try:
             while waiting:
                 try:
@@ -66,18 +69,19 @@ def answer_all(
     return [answers[index] for index in range(len(requests))]
 
 
-class _Worker:
-    """One process, started when first asked and again after a failure."""
+class Worker:
+    """One process, started when first asked, if not before, and again after a failure."""
 
-    def __init__(self, environment: Mapping[str, str], limit_s: float) -> None:
-        self._environment = environment
+    def __init__(self, environment: Mapping[str, str], limit_s: float = TIME_LIMIT_S) -> None:
+        self.environment = environment
         self._limit_s = limit_s
         self._process: subprocess.Popen[str] | None = None
         self._said: IO[str] | None = None
+        self._folder = ""
 
     def ask(self, request: Mapping[str, Any]) -> Answer:
         """The process's answer, or why there is none."""
-        process = self._process or self._start()
+        process = self._process or self.start()
         assert process.stdin is not None and process.stdout is not None
         late = threading.Event()
 
@@ -103,6 +107,12 @@ class _Worker:
             return Failure(f"the compiler was stopped after {self._limit_s:g} s")
         return Failure(self._last_words())
 
+    def drop(self) -> None:
+        """Ends a process that has nothing to do, without waiting for what it imports."""
+        if self._process is not None:
+            self._process.kill()
+        self.stop()
+
     def stop(self) -> None:
         """Ends the process, if there is one, and forgets what it said."""
         process, self._process = self._process, None
@@ -118,18 +128,24 @@ class _Worker:
         if self._said is not None:
             self._said.close()
             self._said = None
+        if self._folder:
+            shutil.rmtree(self._folder, ignore_errors=True)
+            self._folder = ""
 
-    def _start(self) -> subprocess.Popen[str]:
+    def start(self) -> subprocess.Popen[str]:
+        """Starts the process, which imports Triton."""
+        # Triton's own cache is of no use to us, and must not fill the user's home.
+        self._folder = tempfile.mkdtemp(prefix="aot-triton-")
         self._said = tempfile.TemporaryFile(  # noqa: SIM115  `stop` closes it
             "w+", encoding="utf-8", errors="replace"
         )
         # -P: the worker's own folder has modules of common names, which nobody shall import.
         self._process = subprocess.Popen(
-            [sys.executable, "-P", str(PROGRAM)],
+            [sys.executable, "-P", str(PROGRAM), self._folder],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._said,
-            env=dict(self._environment),
+            env={**self.environment, "TRITON_CACHE_DIR": self._folder},
             text=True,
             encoding="utf-8",
         )

@@ -244,6 +244,7 @@ def test_long_units_are_begun_first(tmp_path, monkeypatch):
 
     def compiled(self, root, unit, arch, headers):
         begun.append((unit.name, arch))
+        (root / f"{unit.name}.{arch}.o").write_bytes(b"")
 
     monkeypatch.setattr(Builder, "_compile", compiled)
     units = [Unit("kernels0", "text" * 100), Unit("tables0", "text", long=True)]

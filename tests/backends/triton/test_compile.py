@@ -70,7 +70,7 @@ def test_nothing_is_written_to_the_user_s_home(tmp_path, monkeypatch):
 def test_the_cache_is_used_and_keyed_by_all_that_counts(tmp_path, monkeypatch):
     first = compile_kernels([add(), gather()], "sm_90", 2, tmp_path)
 
-    def refuse(requests, *rest):
+    def refuse(requests, *rest, **more):
         assert not requests, "a compiler was asked although the cache holds the result"
         return []
 
@@ -148,6 +148,13 @@ def test_a_compiler_that_dies_is_reported_and_replaced():
     first, second = workers.answer_all([dies, fails], environment, 1)
     assert first.reason == "the compiler ended: killed by signal 9"
     assert second.reason.endswith("ValueError: no good")
+
+
+def test_a_compiler_hashes_nothing_of_triton_s():
+    text = "import triton\nraise ValueError(f'<{triton.runtime.cache.triton_key()}>')\n"
+    request = {"name": "k", "text": text, "signature": [], "options": {}}
+    (answer,) = workers.answer_all([request], compile_module.compile_environment({}), 1)
+    assert answer.reason.endswith("ValueError: <>")
 
 
 def test_without_triton_the_error_says_what_to_install(monkeypatch):

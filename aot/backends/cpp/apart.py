@@ -1,0 +1,73 @@
+"""Micro-kernels: functions of templates that units call and do not compile, as models share them.
+
+They are most of what a compiler has to do for a product, and depend on nothing but how many rows
+and panels they take, which the templates' constants decide in C++. So units are compiled first, and
+say by their undefined symbols which they call. Each of these is a unit of its own, kept for all
+models that will come.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections.abc import Iterable, Iterator
+
+DECLARED = "aot/tmpl/apart.h"
+"""The header behind which a unit calls them from elsewhere."""
+
+_OPERATIONS = {
+    "11MultiplyAddIfE": ("MultiplyAdd<float>", "aot/tmpl/micro.h"),
+    "11MultiplyAddIdE": ("MultiplyAdd<double>", "aot/tmpl/micro.h"),
+    "7Bf16Dot": ("Bf16Dot", "aot/tmpl/bf16.h"),
+}
+"""How a symbol has an operation's type: its name, and the header that knows it."""
+
+_SYMBOL = re.compile(
+    r"_ZN3aot4tmpl\d+(?P<kernel>micro_kernel|half_last_kernel|half_kernel|joined_kernel)"
+    rf"INS0_(?P<operation>{'|'.join(_OPERATIONS)})E"
+    r"(?P<sizes>(?:Li\d+E)+)EEvRKNS0_9MicroArgsINT_4TypeEEE"
+)
+
+_ELF64 = b"\x7fELF\2"
+_SECTION = struct.Struct("<IIQQQQIIQQ")
+_ENTRY = struct.Struct("<IBBHQQ")
+_SYMBOLS = 2  # the type of a section of them
+"""An ELF file's first bytes, section headers and symbols (System V ABI, chapter 4)."""
+
+
+def wanted(objects: Iterable[bytes]) -> list[str]:
+    """The functions that some of the objects call and none has, in order."""
+    defined: dict[str, bool] = {}
+    for data in objects:
+        for name, here in _symbols(data):
+            if _SYMBOL.fullmatch(name):
+                defined[name] = defined.get(name, False) or here
+    return sorted(name for name, here in defined.items() if not here)
+
+
+def text_of(symbol: str) -> str:
+    """The unit that has the function."""
+    found = _SYMBOL.fullmatch(symbol)
+    assert found is not None
+    operation, header = _OPERATIONS[found["operation"]]
+    arguments = ", ".join([f"aot::tmpl::{operation}", *re.findall(r"\d+", found["sizes"])])
+    return (
+        f'#include "{header}"\n\ntemplate void aot::tmpl::{found["kernel"]}<{arguments}>(\n'
+        f"    const aot::tmpl::MicroArgs<aot::tmpl::{operation}::Type>&);\n"
+    )
+
+
+def _symbols(data: bytes) -> Iterator[tuple[str, bool]]:
+    """Names in an object file, and whether each is defined there."""
+    if not data.startswith(_ELF64):
+        return
+    (at,) = struct.unpack_from("<Q", data, 0x28)
+    size, count = struct.unpack_from("<HH", data, 0x3A)
+    sections = [_SECTION.unpack_from(data, at + k * size) for k in range(count)]
+    for _, kind, _, _, begin, length, names, *_ in sections:
+        if kind != _SYMBOLS:
+            continue
+        text = sections[names][4]
+        for name, _, _, section, _, _ in _ENTRY.iter_unpack(data[begin : begin + length]):
+            first = text + name
+            yield data[first : data.index(b"\0", first)].decode(), section != 0

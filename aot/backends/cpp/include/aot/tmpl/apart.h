@@ -1,0 +1,46 @@
+// Micro-kernels that a unit calls and does not compile: the linker has them from units of their own
+// (apart.py), which all models share. Included behind the templates' headers; of an operation whose
+// header is not there nothing is declared.
+#ifndef AOT_TMPL_APART_H_
+#define AOT_TMPL_APART_H_
+
+#if defined(AOT_TMPL_MICRO_H_)
+
+namespace aot::tmpl {
+
+#define AOT_APART_PANELS(OP, MR, NP)                                         \
+  extern template void micro_kernel<OP, MR, NP>(const MicroArgs<OP::Type>&); \
+  extern template void half_last_kernel<OP, MR, NP>(const MicroArgs<OP::Type>&);
+#define AOT_APART_ROWS(OP, MR)                                          \
+  AOT_APART_PANELS(OP, MR, 1)                                           \
+  AOT_APART_PANELS(OP, MR, 2)                                           \
+  AOT_APART_PANELS(OP, MR, 3)                                           \
+  AOT_APART_PANELS(OP, MR, 4)                                           \
+  extern template void half_kernel<OP, MR>(const MicroArgs<OP::Type>&); \
+  extern template void joined_kernel<OP, MR>(const MicroArgs<OP::Type>&);
+// RegisterBlock has no more rows.
+#define AOT_APART(OP)   \
+  AOT_APART_ROWS(OP, 1) \
+  AOT_APART_ROWS(OP, 2) \
+  AOT_APART_ROWS(OP, 3) \
+  AOT_APART_ROWS(OP, 4) \
+  AOT_APART_ROWS(OP, 5) \
+  AOT_APART_ROWS(OP, 6) \
+  AOT_APART_ROWS(OP, 7) \
+  AOT_APART_ROWS(OP, 8) \
+  AOT_APART_ROWS(OP, 9)
+
+AOT_APART(MultiplyAdd<float>)
+AOT_APART(MultiplyAdd<double>)
+#if defined(AOT_TMPL_BF16_UNITS)
+AOT_APART(Bf16Dot)
+#endif
+
+#undef AOT_APART
+#undef AOT_APART_ROWS
+#undef AOT_APART_PANELS
+
+}  // namespace aot::tmpl
+
+#endif  // AOT_TMPL_MICRO_H_
+#endif  // AOT_TMPL_APART_H_
