@@ -11,13 +11,14 @@ from aot.backends.triton.context import (
     PROGRAM,
     KernelContext,
     TileDim,
+    Whole,
     make_context,
 )
 from aot.backends.triton.crossed import emit_crossed, is_crossed
 from aot.backends.triton.dot import open_batch
 from aot.backends.triton.gpu import Gpu
 from aot.backends.triton.helpers import definitions, gluon_imports
-from aot.backends.triton.online import find_online
+from aot.backends.triton.online import VECTOR_BYTES, find_online
 from aot.backends.triton.reduction import (
     Accumulator,
     reductions_of,
@@ -41,13 +42,16 @@ from aot.ir.hints import Hints
 from aot.ir.kernel_facts import argument_buffers, index_exprs
 from aot.ir.kernels import FusedKernel, KernelGraph, NestKernel, Stage
 from aot.ir.scalar import Node, postorder
-from aot.symbolic import Expr, ceil_div, integer, product
+from aot.symbolic import Expr, FloorDiv, ceil_div, integer, is_multiple, product
 
 NAME = "KERNEL_NAME"
 """Stands for the function's name in emitted text."""
 
 TRITON, GLUON = "triton", "gluon"
 """What a kernel is written in; functions that it calls are in either."""
+
+MOST_TWICE = 100
+"""Operations that a function has twice at most: in tiles of no mask, and in the last one."""
 
 FAULT = "fault"
 """The parameter through which kernels report wrong indices."""
@@ -197,8 +201,17 @@ def _emit_points(
         return finish(kernel, body, line_grid(programs), tile.options)
     if len(tile.dims) == 1:
         (dim,) = tile.dims
-        body.open_dim(dim, f"{program} * {dim.block}")
         programs = ceil_div(dim.points, dim.block)
+        if _ends_within_vectors(kernel, context, tile):
+            whole = index_text(FloorDiv(dim.points, integer(dim.block)), context.names)
+            with body.loop(f"if {program} < {whole}"):
+                body.open_dim(Whole(**vars(dim)), f"{program} * {dim.block}")
+                _store_points(body, kernel)
+            with body.loop("else"):
+                body.open_dim(dim, f"{program} * {dim.block}")
+                _store_points(body, kernel)
+            return finish(kernel, body, line_grid(programs), tile.options)
+        body.open_dim(dim, f"{program} * {dim.block}")
     else:
         rows, columns = tile.dims
         across = ceil_div(columns.points, columns.block)
@@ -208,6 +221,20 @@ def _emit_points(
         programs = product((ceil_div(rows.points, rows.block), across))
     _store_points(body, kernel)
     return finish(kernel, body, line_grid(programs), tile.options)
+
+
+def _ends_within_vectors(kernel: NestKernel, context: KernelContext, tile: PointTile) -> bool:
+    """True where a mask would have threads read element by element what they could read at once.
+
+    The last point lies within a vector, or may. Tiles that end before it need no mask: a program
+    asks whether its tile is one of those, and has the text of both, which is worth it if short.
+    """
+    (dim,) = tile.dims
+    touched = (context.buffers[b].dtype.itemsize for b in argument_buffers(kernel))
+    vector = VECTOR_BYTES // min(touched, default=VECTOR_BYTES)
+    nodes = postorder([r for s in kernel.stages for n in s.nests for r in n.roots])
+    neighbours = dim.block // (WARP * tile.warps) > 1
+    return neighbours and len(nodes) <= MOST_TWICE and not is_multiple(dim.points, vector)
 
 
 def _emit_shared(
