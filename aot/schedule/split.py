@@ -55,8 +55,9 @@ SPLITTABLE = frozenset(("sum", "prod", "xor", "min", "max", "any", "all"))
 
 def split_reductions(graph: LoopGraph, machine: Machine) -> LoopGraph:
     """The graph with some reductions as a partial and a combining nest. Buffers have strides."""
+    # A worker that loops has its parts in a cache: it saves little by reading them once.
     pairs = {} if machine.local_buffers else find_pairs(graph)
-    tops = find_tops(graph)
+    tops = {} if machine.local_buffers else find_tops(graph)
     splitter = _Splitter(graph, hints_of(graph.dims), dict(graph.buffers), machine, pairs, tops)
     ops: list[LoopOp] = []
     for op in graph.ops:

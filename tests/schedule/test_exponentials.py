@@ -17,7 +17,7 @@ from aot.schedule.exponentials import find_tops
 from aot.schedule.fusion import fuse
 from aot.schedule.split import split_reductions
 from aot.symbolic import Expr
-from tests.schedule.graphs import DEVICE, TILES, check_same, interpret, reduce_op
+from tests.schedule.graphs import TILES, check_same, interpret, reduce_op
 from tests.schedule.steps import laid, text
 
 GPU = replace(TILES, local_buffers=False, crossed=None, units=8)
@@ -116,6 +116,12 @@ def test_rows_without_a_greatest_number(make: Callable[..., LoopGraph], case: st
 )
 def test_other_sums_are_no_pair(graph: LoopGraph) -> None:
     assert find_tops(graph) == {}
+
+
+def test_where_a_worker_loops_exponentials_stay() -> None:
+    """On a CPU the second exponential costs more than a number that a cache holds."""
+    split = split_reductions(rows(), replace(GPU, local_buffers=True))
+    assert not any("read once" in d.reason for d in split.decisions)
 
 
 def test_many_rows_are_not_cut() -> None:

@@ -203,8 +203,8 @@ def _emit_points(
         (dim,) = tile.dims
         programs = ceil_div(dim.points, dim.block)
         if _ends_within_vectors(kernel, context, tile):
-            whole = index_text(FloorDiv(dim.points, integer(dim.block)), context.names)
-            with body.loop(f"if {program} < {whole}"):
+            full = index_text(FloorDiv(dim.points, integer(dim.block)), context.names)
+            with body.loop(f"if {program} < {full}"):
                 body.open_dim(Whole(**vars(dim)), f"{program} * {dim.block}")
                 _store_points(body, kernel)
             with body.loop("else"):

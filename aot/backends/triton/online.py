@@ -94,9 +94,7 @@ class Online:
         return VECTOR_BYTES // max(1, min(sizes, default=4))
 
 
-def _turns(
-    body: Body, columns: TileDim, walks: bool, vector: int
-) -> Iterator[tuple[TileDim, str]]:
+def _turns(body: Body, columns: TileDim, walks: bool, vector: int) -> Iterator[tuple[TileDim, str]]:
     """The turns that need no mask, and a last one that does, each with its dimension.
 
     `walks`: from the vector in which the row begins; the first one needs a mask, too.
