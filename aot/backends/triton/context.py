@@ -79,12 +79,14 @@ class Walk:
 
     `axis`: the row's only one, along which elements whose offsets are `base` more are read.
     `low`, `shift`: names of the offset of that vector, and of the elements in it before the row.
+    `vector`: how many elements it has.
     """
 
     axis: Symbol
     base: Expr
     low: str
     shift: str
+    vector: int
 
 
 class Last(TileDim):

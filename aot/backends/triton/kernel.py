@@ -11,6 +11,7 @@ from aot.backends.triton.context import (
     PROGRAM,
     KernelContext,
     TileDim,
+    Walk,
     Whole,
     make_context,
 )
@@ -18,7 +19,7 @@ from aot.backends.triton.crossed import emit_crossed, is_crossed
 from aot.backends.triton.dot import open_batch
 from aot.backends.triton.gpu import Gpu
 from aot.backends.triton.helpers import definitions, gluon_imports
-from aot.backends.triton.online import VECTOR_BYTES, find_online
+from aot.backends.triton.online import find_online
 from aot.backends.triton.reduction import (
     Accumulator,
     reductions_of,
@@ -38,6 +39,7 @@ from aot.backends.triton.tiling import (
     power_above,
     row_tile,
 )
+from aot.backends.triton.walks import VECTOR_BYTES, find_walk, open_turn, turns
 from aot.ir.hints import Hints
 from aot.ir.kernel_facts import argument_buffers, index_exprs
 from aot.ir.kernels import FusedKernel, KernelGraph, NestKernel, Stage
@@ -356,6 +358,7 @@ class _Rows:
     ) -> None:
         self._body = body
         self._stage = stage
+        self._rows = rows
         self._columns = columns
         self._looped = looped
         self._pieces = pieces
@@ -381,6 +384,16 @@ class _Rows:
             accumulator.declare(body)
         if self._looped:
             self._hoist()
+        walk = None if back or not self._looped else self._walk()
+        if walk is not None:
+            for dim, head in turns(body, self._columns, walk):
+                start = body.fresh("start")
+                with body.loop(f"for {start} in {head}"):
+                    open_turn(body, dim, start, walk)
+                    self._point()
+            body.close_walk()
+            body.declare_dim(self._columns)
+        elif self._looped:
             end = index_text(self._columns.points, body.context.names)
             start, block = body.fresh("start"), self._columns.block
             with body.loop(f"for {start} in range(0, {end}, {block})"):
@@ -400,6 +413,13 @@ class _Rows:
             (found,) = self._accumulators[search.node]
             body.define(r.node, found.extreme(body, r))
         store_reduced(body, self._stage)
+
+    def _walk(self) -> Walk | None:
+        """From a vector on, where rows are only reduced, and to no places."""
+        if self.is_ordered or any(not nest.reduction for nest in self._stage.nests):
+            return None
+        values = [a.reduction.value for a, *_ in self._accumulators.values()]
+        return find_walk(self._body, self._rows, self._columns, values)
 
     def _point(self, place: int = 0) -> None:
         for nest in self._stage.nests:

@@ -9,21 +9,16 @@ Gimelshein, Online normalizer calculation for softmax, arXiv:1805.02867, 2018.)
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from aot.backends.triton.body import Body
-from aot.backends.triton.context import First, Last, TileDim, Walk, Whole
-from aot.backends.triton.crossed import operand
-from aot.backends.triton.reduction import Reduction, reductions_of, store_reduced
-from aot.backends.triton.text import index_text
+from aot.backends.triton.context import TileDim
+from aot.backends.triton.reduction import Reduction, operand, reductions_of, store_reduced
+from aot.backends.triton.walks import VECTOR_BYTES, find_walk, open_turn, turns
 from aot.ir.dtypes import FLOAT32
 from aot.ir.kernels import Stage
 from aot.ir.scalar import Access, Node, loads
-from aot.symbolic import is_multiple
-
-VECTOR_BYTES = 16
-"""What a thread reads at once."""
 
 
 @dataclass(frozen=True)
@@ -44,13 +39,10 @@ class Online:
         lanes = f"{rows.block}, {columns.block // each}"
         body.writer.line(f"{top} = tl.full([{lanes}], float('-inf'), tl.float32)")
         body.writer.line(f"{total} = tl.zeros([{lanes}], tl.float32)")
-        walk = self._walk(body, rows, columns)
-        for dim, head in _turns(body, columns, walk is not None, each):
-            with body.loop(head):
-                if walk is None:
-                    body.open_dim(dim, "start")
-                else:
-                    body.open_turn(walk, dim, "start")
+        walk = find_walk(body, rows, columns, [self.top.value])
+        for dim, head in turns(body, columns, walk):
+            with body.loop(f"for start in {head}"):
+                open_turn(body, dim, "start", walk)
                 text = operand(body, self.top, tile)
                 values = f"tl.reshape({text}, [{lanes}, {each}])"
                 body.writer.line(f"{top}, {total} = online_exp({top}, {total}, {values})")
@@ -63,56 +55,11 @@ class Online:
         body.define(self.total.node, body.name(sums, FLOAT32, own))
         store_reduced(body, self.second)
 
-    def _walk(self, body: Body, rows: TileDim, columns: TileDim) -> Walk | None:
-        """From the vector in which a row begins, where that may be within one; None elsewhere.
-
-        Rows of odd lengths were read by the element: each lane of eight exchanged what it had.
-        """
-        points, (axis, *more) = columns.points, columns.axes
-        long = points.is_Integer and int(points) >= 2 * columns.block
-        if more or rows.block > 1 or not long:
-            return None
-        for node in loads([self.top.value]):
-            access = node.attr
-            assert isinstance(access, Access)
-            base = body.context.offset(access.buffer, access.index) - axis.symbol
-            vector = VECTOR_BYTES // body.context.buffers[access.buffer].dtype.itemsize
-            if vector > 1 and axis.symbol not in base.free_symbols and not access.binds:
-                if is_multiple(base, vector):
-                    return None
-                low, shift = body.fresh("low"), body.fresh("shift")
-                text, _ = body.index(base, {})
-                body.writer.line(f"{low} = ({text}) // {vector} * {vector}")
-                body.writer.line(f"{shift} = ({text}) - {low}")
-                return Walk(axis.symbol, base, low, shift)
-        return None
-
     def _together(self, body: Body) -> int:
         """Neighbours that a thread reads at once: they are one lane, with one exponential more."""
         read = loads([self.top.value])
         sizes = [body.context.buffers[n.attr.buffer].dtype.itemsize for n in read]  # type: ignore[attr-defined]
         return VECTOR_BYTES // max(1, min(sizes, default=4))
-
-
-def _turns(body: Body, columns: TileDim, walks: bool, vector: int) -> Iterator[tuple[TileDim, str]]:
-    """The turns that need no mask, and a last one that does, each with its dimension.
-
-    `walks`: from the vector in which the row begins; the first one needs a mask, too.
-    """
-    block, points = columns.block, columns.points
-    end = index_text(points, body.context.names)
-    if not walks and (columns.is_exact or not points.is_Integer):
-        yield columns, f"for start in range(0, {end}, {block})"
-        return
-    full, begin = int(points) // block * block, block if walks else 0
-    if walks:
-        yield First(**vars(columns)), f"for start in range(0, {block}, {block})"
-        end = str(int(points) + vector - 1)
-    if full > begin:
-        yield Whole(**vars(columns)), f"for start in range({begin}, {full}, {block})"
-    # Not exact either where a walk begins before the row.
-    last = Last(**vars(columns)) if walks else columns
-    yield last, f"for start in range({full}, {end}, {block})"
 
 
 def find_online(first: Stage, second: Stage | None) -> Online | None:
@@ -134,6 +81,11 @@ def find_online(first: Stage, second: Stage | None) -> Online | None:
     stored = [s for s in nest.stores if s.buffer == access.buffer and s.value == top.node]
     same = any(s.index == access.index for s in stored) and not access.binds
     return Online(first, second, top, total) if same else None
+
+
+def is_online(stages: Sequence[Stage]) -> bool:
+    """True when one walk is all that there is to do."""
+    return len(stages) == 2 and find_online(*stages) is not None
 
 
 def _only(stage: Stage, kind: str) -> Reduction | None:
