@@ -60,9 +60,9 @@ to 0.7 of 8 points (argmax of 147 elements, softmax of 1011, norms of 1104 and 1
 TURN_POINTS = 16
 """The same, of tiles that are walked in turns, or down their columns."""
 
-ONLINE_POINTS = 32
-"""The same, of the one walk of greatest elements and sums of exponentials: eight vectors of float32
-are under way. Parts of 239 x 274,072 took 62 us on an H200 by 4 warps, 70 by 8."""
+ONLINE_POINTS, WAVE = 32, 8
+"""The same, of the one walk of exponentials where so few programs a processor are all under way:
+parts of 239 x 274,072 took 62 us on an H200 by 4 warps, 70 by 8; 4096 rows of 50,304 206, 200."""
 
 PLACED_POINTS, WIDE_PLACED = 32, 2048
 """The same, of extremes whose places are wanted down columns that a tile holds, or of eight bytes,
@@ -411,7 +411,8 @@ def row_tile(kernel: NestKernel, context: KernelContext, hints: Hints, units: in
         sum(p.block for p in pieces.get(d.name, ())) or d.block for d in columns.values()
     )
     each = TURN_POINTS if across or looped else _row_points(kernel, context, longest)
-    each = ONLINE_POINTS if looped and not across and is_online(kernel.stages) else each
+    if looped and not across and rows <= WAVE * units and is_online(kernel.stages):
+        each = ONLINE_POINTS
     own = {s.buffer for t in kernel.stages for n in t.nests for s in n.stores}
     read = [context.buffers[a.buffer].dtype for a in _reads(kernel) if a.buffer not in own]
     halves = all(dtype.itemsize <= 2 for dtype in read)
