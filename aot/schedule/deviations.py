@@ -93,24 +93,28 @@ def find_pairs(graph: LoopGraph) -> Mapping[str, LoopNest]:
         squares = find_squares(nest)
         if squares is None:
             continue
-        first = next((f for f in nests[:k] if _sums(f, nest, squares)), None)
+        total = squares.total
+        first = next((f for f in nests[:k] if reduces_alike(f, nest, total, squares.x)), None)
         if first is not None:
             found.setdefault(first.name, nest)
     return found
 
 
-def _sums(first: LoopNest, nest: LoopNest, squares: Squares) -> bool:
-    """True when the first nest sums up what is squared, over the same loops."""
+def reduces_alike(first: LoopNest, nest: LoopNest, like: Node, x: Node, kind: str = "") -> bool:
+    """True when the first nest reduces what is `x` in the other one, over the same loops.
+
+    `like`: the other one's reduction; `kind`: of the first, where they differ.
+    """
     own, others = (*nest.axes, *nest.reduction), (*first.axes, *first.reduction)
     alike = len(nest.axes) == len(first.axes) and len(own) == len(others)
     if not alike or any(a.extent != b.extent for a, b in zip(own, others, strict=True)):
         return False
     reduces = [n for n in postorder(first.roots) if n.op == "reduce"]
-    if len(reduces) != 1 or reduces[0].attr != "sum" or reduces[0].dtype != squares.total.dtype:
+    if len(reduces) != 1 or (reduces[0].attr, reduces[0].dtype) != (kind or like.attr, like.dtype):
         return False
     names = {a.symbol: b.symbol for a, b in zip(own, others, strict=True)}
-    (x,) = substitute_index([squares.x], names)
-    return x is reduces[0].args[0]
+    (same,) = substitute_index([x], names)
+    return same is reduces[0].args[0]
 
 
 def of_part(total: Node, part: HeldPart, nest: LoopNest) -> Node:

@@ -34,6 +34,8 @@ from aot.ir.scalar import (
 from aot.ir.templates.base import LoopOp
 from aot.schedule.canonical import simplify
 from aot.schedule.deviations import HeldPart, combined, find_pairs, find_squares, of_part
+from aot.schedule.exponentials import Exponentials, TopParts, find_tops
+from aot.schedule.exponentials import combined as combined_sums
 from aot.schedule.positions import EXTREMES, best_part, extreme, position
 from aot.schedule.strides import StridedAccess, strided_accesses
 from aot.symbolic import (
@@ -53,8 +55,10 @@ SPLITTABLE = frozenset(("sum", "prod", "xor", "min", "max", "any", "all"))
 
 def split_reductions(graph: LoopGraph, machine: Machine) -> LoopGraph:
     """The graph with some reductions as a partial and a combining nest. Buffers have strides."""
+    # A worker that loops has its parts in a cache: it saves little by reading them once.
     pairs = {} if machine.local_buffers else find_pairs(graph)
-    splitter = _Splitter(graph, hints_of(graph.dims), dict(graph.buffers), machine, pairs)
+    tops = {} if machine.local_buffers else find_tops(graph)
+    splitter = _Splitter(graph, hints_of(graph.dims), dict(graph.buffers), machine, pairs, tops)
     ops: list[LoopOp] = []
     for op in graph.ops:
         ops.extend(splitter.split(op) if isinstance(op, LoopNest) else (op,))
@@ -97,7 +101,9 @@ class _Splitter:
     buffers: dict[str, Buffer]
     machine: Machine
     pairs: Mapping[str, LoopNest]
+    tops: Mapping[str, Exponentials]
     parts: dict[str, HeldPart] = field(default_factory=dict)
+    top_parts: dict[str, tuple[Exponentials, TopParts]] = field(default_factory=dict)
     decisions: list[Decision] = field(default_factory=list)
 
     def split(self, nest: LoopNest) -> tuple[LoopNest, ...]:
@@ -110,6 +116,8 @@ class _Splitter:
             return (nest,)
         if nest.name in self.parts:
             return self._squares(nest, self.parts[nest.name])
+        if nest.name in self.top_parts:
+            return self._exponentials(nest, *self.top_parts[nest.name])
         if nest.name in self.pairs:
             found = self._sums(nest, self.pairs[nest.name])
             if found:
@@ -118,7 +126,11 @@ class _Splitter:
         if plan is None:
             return (nest,)
         self.decisions.append(Decision("split", (nest.name,), "two steps", plan.reason))
-        return self._two_steps(nest, plan)
+        made = self._two_steps(nest, plan)
+        sums = self.tops.get(nest.name)
+        if sums is not None and plan.chunk is not None and plan.narrow is None:
+            self.top_parts[sums.nest.name] = sums, TopParts(made[0], plan.chunk)
+        return made
 
     def _plan(self, nest: LoopNest) -> tuple[LoopNest, _Plan | None]:
         main = self._main_read(nest)
@@ -227,6 +239,22 @@ class _Splitter:
         inner = tuple(a for a in cut.reduction if a != chunk)
         first = LoopNest(f"{nest.name}_part", axes, inner, (store,), nest.origin, nest.absorbed)
         return self._simple(first), self._simple(combined(nest, squares, part, name))
+
+    def _exponentials(
+        self, nest: LoopNest, sums: Exponentials, parts: TopParts
+    ) -> tuple[LoopNest, ...]:
+        """Sums of exponentials in parts whose greatest elements are found beside them."""
+        first = parts.nest
+        name = f"{nest.stores[0].buffer}_part0"
+        self._declare(name, sums.total, first.axes)
+        store = replace(parts.store, buffer=name, value=parts.sums(sums.total))
+        reason = f"{first.name} finds the greatest of the same parts: they are read once"
+        self.decisions.append(Decision("split", (nest.name,), "two steps", reason))
+        absorbed = (*nest.absorbed, *sums.absorbed)
+        part = LoopNest(
+            f"{nest.name}_part", first.axes, first.reduction, (store,), nest.origin, absorbed
+        )
+        return self._simple(part), self._simple(combined_sums(sums, parts, name))
 
     def _main_read(self, nest: LoopNest) -> StridedAccess | None:
         """The access that touches most elements."""

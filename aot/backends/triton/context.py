@@ -77,6 +77,44 @@ class TileDim:
         return bool(points.is_Integer) and int(points) > 0 and int(points) % self.block == 0
 
 
+class Whole(TileDim):
+    """A dimension all whose tiles lie within it."""
+
+    @property
+    def is_exact(self) -> bool:
+        """Always."""
+        return True
+
+
+@dataclass(frozen=True)
+class Walk:
+    """How a row is walked that begins anywhere: from the vector in which its first element lies.
+
+    `axis`: the row's only one, along which elements whose offsets are `base` more are read.
+    `low`, `shift`: names of the offset of that vector, and of the elements in it before the row.
+    `vector`: how many elements it has.
+    """
+
+    axis: Symbol
+    base: Expr
+    low: str
+    shift: str
+    vector: int
+
+
+class Last(TileDim):
+    """A dimension whose tile ends behind the row, or may."""
+
+    @property
+    def is_exact(self) -> bool:
+        """Never."""
+        return False
+
+
+class First(Last):
+    """A dimension whose tile begins before the row, or may; what is there is not in it."""
+
+
 @dataclass(frozen=True)
 class KernelContext:
     """Facts about one kernel. `wide`: indices need 64 bits. `early`: see Gpu.starts_early."""

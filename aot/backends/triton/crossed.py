@@ -10,7 +10,7 @@ from __future__ import annotations
 from aot.backends.triton.body import Body
 from aot.backends.triton.context import PROGRAM, KernelContext, TileDim, Value
 from aot.backends.triton.ops import conversion
-from aot.backends.triton.reduction import Accumulator, Reduction, reductions_of
+from aot.backends.triton.reduction import Accumulator, Reduction, operand, reductions_of
 from aot.backends.triton.text import Writer, index_text, value_type
 from aot.backends.triton.tiling import WARP, power_above
 from aot.ir.hints import Hints
@@ -192,19 +192,6 @@ class RowAccumulator:
         dims = frozenset((self._rows.name,))
         text = f"{reduced(self._r, self._name, 1)}[:, None]"
         return _as_result(body, self._r, body.name(text, self._r.dtype, dims))
-
-
-def operand(body: Body, r: Reduction, tile: frozenset[str]) -> str:
-    """What is reduced, over the whole tile; what lies beyond changes nothing."""
-    value = body.value(r.value)
-    text = body.spread(value, tile)
-    if value.dtype.compute != r.dtype:
-        text = conversion(f"({text})", value.dtype, r.dtype)
-    masks = body.masks(tile)
-    if not masks:
-        return text
-    neutral = f"tl.full([], {r.neutral()}, {value_type(r.dtype)})"
-    return f"tl.where({' & '.join(masks)}, {text}, {neutral})"
 
 
 def reduced(r: Reduction, text: str, axis: int) -> str:

@@ -11,6 +11,8 @@ from aot.backends.triton.context import (
     PROGRAM,
     KernelContext,
     TileDim,
+    Walk,
+    Whole,
     make_context,
 )
 from aot.backends.triton.crossed import emit_crossed, is_crossed
@@ -37,17 +39,21 @@ from aot.backends.triton.tiling import (
     power_above,
     row_tile,
 )
+from aot.backends.triton.walks import VECTOR_BYTES, find_walk, open_turn, turns
 from aot.ir.hints import Hints
 from aot.ir.kernel_facts import argument_buffers, index_exprs
 from aot.ir.kernels import FusedKernel, KernelGraph, NestKernel, Stage
 from aot.ir.scalar import Node, postorder
-from aot.symbolic import Expr, ceil_div, integer, product
+from aot.symbolic import Expr, FloorDiv, ceil_div, integer, is_multiple, product
 
 NAME = "KERNEL_NAME"
 """Stands for the function's name in emitted text."""
 
 TRITON, GLUON = "triton", "gluon"
 """What a kernel is written in; functions that it calls are in either."""
+
+MOST_TWICE = 100
+"""Operations that a function has twice at most: in tiles of no mask, and in the last one."""
 
 FAULT = "fault"
 """The parameter through which kernels report wrong indices."""
@@ -197,8 +203,17 @@ def _emit_points(
         return finish(kernel, body, line_grid(programs), tile.options)
     if len(tile.dims) == 1:
         (dim,) = tile.dims
-        body.open_dim(dim, f"{program} * {dim.block}")
         programs = ceil_div(dim.points, dim.block)
+        if _ends_within_vectors(kernel, context, tile):
+            full = index_text(FloorDiv(dim.points, integer(dim.block)), context.names)
+            with body.loop(f"if {program} < {full}"):
+                body.open_dim(Whole(**vars(dim)), f"{program} * {dim.block}")
+                _store_points(body, kernel)
+            with body.loop("else"):
+                body.open_dim(dim, f"{program} * {dim.block}")
+                _store_points(body, kernel)
+            return finish(kernel, body, line_grid(programs), tile.options)
+        body.open_dim(dim, f"{program} * {dim.block}")
     else:
         rows, columns = tile.dims
         across = ceil_div(columns.points, columns.block)
@@ -208,6 +223,20 @@ def _emit_points(
         programs = product((ceil_div(rows.points, rows.block), across))
     _store_points(body, kernel)
     return finish(kernel, body, line_grid(programs), tile.options)
+
+
+def _ends_within_vectors(kernel: NestKernel, context: KernelContext, tile: PointTile) -> bool:
+    """True where a mask would have threads read element by element what they could read at once.
+
+    The last point lies within a vector, or may. Tiles that end before it need no mask: a program
+    asks whether its tile is one of those, and has the text of both, which is worth it if short.
+    """
+    (dim,) = tile.dims
+    touched = (context.buffers[b].dtype.itemsize for b in argument_buffers(kernel))
+    vector = VECTOR_BYTES // min(touched, default=VECTOR_BYTES)
+    nodes = postorder([r for s in kernel.stages for n in s.nests for r in n.roots])
+    neighbours = dim.block // (WARP * tile.warps) > 1
+    return neighbours and len(nodes) <= MOST_TWICE and not is_multiple(dim.points, vector)
 
 
 def _emit_shared(
@@ -329,6 +358,7 @@ class _Rows:
     ) -> None:
         self._body = body
         self._stage = stage
+        self._rows = rows
         self._columns = columns
         self._looped = looped
         self._pieces = pieces
@@ -354,6 +384,16 @@ class _Rows:
             accumulator.declare(body)
         if self._looped:
             self._hoist()
+        walk = None if back or not self._looped else self._walk()
+        if walk is not None:
+            for dim, head in turns(body, self._columns, walk):
+                start = body.fresh("start")
+                with body.loop(f"for {start} in {head}"):
+                    open_turn(body, dim, start, walk)
+                    self._point()
+            body.close_walk()
+            body.declare_dim(self._columns)
+        elif self._looped:
             end = index_text(self._columns.points, body.context.names)
             start, block = body.fresh("start"), self._columns.block
             with body.loop(f"for {start} in range(0, {end}, {block})"):
@@ -373,6 +413,13 @@ class _Rows:
             (found,) = self._accumulators[search.node]
             body.define(r.node, found.extreme(body, r))
         store_reduced(body, self._stage)
+
+    def _walk(self) -> Walk | None:
+        """From a vector on, where rows are only reduced, and to no places."""
+        if self.is_ordered or any(not nest.reduction for nest in self._stage.nests):
+            return None
+        values = [a.reduction.value for a, *_ in self._accumulators.values()]
+        return find_walk(self._body, self._rows, self._columns, values)
 
     def _point(self, place: int = 0) -> None:
         for nest in self._stage.nests:

@@ -9,29 +9,16 @@ Gimelshein, Online normalizer calculation for softmax, arXiv:1805.02867, 2018.)
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from aot.backends.triton.body import Body
 from aot.backends.triton.context import TileDim
-from aot.backends.triton.crossed import operand
-from aot.backends.triton.reduction import Reduction, reductions_of, store_reduced
-from aot.backends.triton.text import index_text
+from aot.backends.triton.reduction import Reduction, operand, reductions_of, store_reduced
+from aot.backends.triton.walks import VECTOR_BYTES, find_walk, open_turn, turns
 from aot.ir.dtypes import FLOAT32
 from aot.ir.kernels import Stage
 from aot.ir.scalar import Access, Node, loads
-
-VECTOR_BYTES = 16
-"""What a thread reads at once."""
-
-
-class Whole(TileDim):
-    """A dimension all whose tiles lie within it."""
-
-    @property
-    def is_exact(self) -> bool:
-        """Always."""
-        return True
 
 
 @dataclass(frozen=True)
@@ -52,12 +39,14 @@ class Online:
         lanes = f"{rows.block}, {columns.block // each}"
         body.writer.line(f"{top} = tl.full([{lanes}], float('-inf'), tl.float32)")
         body.writer.line(f"{total} = tl.zeros([{lanes}], tl.float32)")
-        for dim, head in _turns(body, columns):
-            with body.loop(head):
-                body.open_dim(dim, "start")
+        walk = find_walk(body, rows, columns, [self.top.value])
+        for dim, head in turns(body, columns, walk):
+            with body.loop(f"for start in {head}"):
+                open_turn(body, dim, "start", walk)
                 text = operand(body, self.top, tile)
                 values = f"tl.reshape({text}, [{lanes}, {each}])"
                 body.writer.line(f"{top}, {total} = online_exp({top}, {total}, {values})")
+        body.close_walk()
         body.declare_dim(columns)
         best = body.name(f"tl.reduce({top}, 1, max_nan)[:, None]", FLOAT32, own)
         body.define(self.top.node, best)
@@ -71,19 +60,6 @@ class Online:
         read = loads([self.top.value])
         sizes = [body.context.buffers[n.attr.buffer].dtype.itemsize for n in read]  # type: ignore[attr-defined]
         return VECTOR_BYTES // max(1, min(sizes, default=4))
-
-
-def _turns(body: Body, columns: TileDim) -> Iterator[tuple[TileDim, str]]:
-    """The turns that need no mask, and a last one that does, each with its dimension."""
-    block, points = columns.block, columns.points
-    end = index_text(points, body.context.names)
-    if columns.is_exact or not points.is_Integer:
-        yield columns, f"for start in range(0, {end}, {block})"
-        return
-    full = int(points) // block * block
-    if full:
-        yield Whole(**vars(columns)), f"for start in range(0, {full}, {block})"
-    yield columns, f"for start in range({full}, {end}, {block})"
 
 
 def find_online(first: Stage, second: Stage | None) -> Online | None:
@@ -105,6 +81,11 @@ def find_online(first: Stage, second: Stage | None) -> Online | None:
     stored = [s for s in nest.stores if s.buffer == access.buffer and s.value == top.node]
     same = any(s.index == access.index for s in stored) and not access.binds
     return Online(first, second, top, total) if same else None
+
+
+def is_online(stages: Sequence[Stage]) -> bool:
+    """True when one walk is all that there is to do."""
+    return len(stages) == 2 and find_online(*stages) is not None
 
 
 def _only(stage: Stage, kind: str) -> Reduction | None:

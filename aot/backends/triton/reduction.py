@@ -223,6 +223,19 @@ class Accumulator:
         return f"tl.reduce({self._name}, 1, {r.combine})"
 
 
+def operand(body: Body, r: Reduction, tile: frozenset[str]) -> str:
+    """What is reduced, over the whole tile; what lies beyond changes nothing."""
+    value = body.value(r.value)
+    text = body.spread(value, tile)
+    if value.dtype.compute != r.dtype:
+        text = conversion(f"({text})", value.dtype, r.dtype)
+    masks = body.masks(tile)
+    if not masks:
+        return text
+    neutral = f"tl.full([], {r.neutral()}, {value_type(r.dtype)})"
+    return f"tl.where({' & '.join(masks)}, {text}, {neutral})"
+
+
 def store_reduced(body: Body, stage: Stage) -> None:
     """Stores what follows from a stage's reductions, whose results are defined."""
     for nest in stage.nests:

@@ -394,3 +394,27 @@ def test_one_result_of_some_thousand_points_is_summed_in_parts() -> None:
     scores, targets = torch.empty(62342, 64), torch.zeros(62342, dtype=torch.int64)
     verdicts = [d.verdict for d in kernels_of(F.cross_entropy, scores, targets).decisions]
     assert "two steps" in verdicts
+
+
+@pytest.mark.parametrize(("count", "both"), [(70001, True), (70016, False)])
+def test_tiles_before_one_that_ends_within_a_vector_need_no_mask(count: int, both: bool) -> None:
+    x = torch.randn(count)
+    source = emitted(lambda x: x * 2 + 1, x)
+    text = only(source)
+    assert ("if tl.program_id(0) < " in text and "else:" in text) == both
+    assert re.search(r"tl.load\(p0 \+ \(x\)\)", text) or not both
+    (found,), _ = run_emitted(source, {source.graph.inputs[0]: x.numpy()}, lambda _: 0, {})
+    np.testing.assert_allclose(found, x.numpy() * 2 + 1, rtol=1e-6)
+
+
+@pytest.mark.parametrize("length", [1001, 98], ids=["two rows a tile", "many"])
+def test_rows_that_lie_one_behind_the_other_are_one(length: int) -> None:
+    """The compiler sees neighbours along them, whatever their length."""
+    x, scale = torch.randn(70, length), torch.rand(70)
+    source = emitted(lambda x, s: x * s[:, None], x, scale)
+    text = only(source)
+    assert "tl.load(p0 + (x)" in text and "tl.store(p2 + (x)" in text
+    assert ("tl.where(x >= (first" in text) == (length == 1001)
+    arrays = dict(zip(source.graph.inputs, (x.numpy(), scale.numpy()), strict=True))
+    (found,), _ = run_emitted(source, arrays, lambda _: 0, {})
+    np.testing.assert_allclose(found, (x * scale[:, None]).numpy(), rtol=1e-6)

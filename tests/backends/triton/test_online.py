@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import re
 from collections.abc import Callable
 
 import pytest
@@ -63,6 +64,31 @@ def test_values_are_those_of_two_walks(function: Callable[..., torch.Tensor]) ->
     model = captured(function, (ROWS,))
     assert "online_exp(top" in emitted(model).functions[0].text
     check_close(model, function, (ROWS,))
+
+
+ODD = torch.cat([ROWS[:, :1], ROWS], 1)
+"""Rows that begin within vectors."""
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize(
+    "function",
+    [softmax, lambda x: softmax(x[:, 3:]), lambda x: softmax(x + torch.arange(301).to(x))],
+    ids=["whole rows", "their ends", "beside what is not walked"],
+)
+def test_odd_rows_are_walked_from_a_vector_on(
+    function: Callable[..., torch.Tensor], dtype: torch.dtype
+) -> None:
+    x = ODD.to(dtype)
+    model = captured(function, (x,))
+    text = emitted(model).functions[0].text
+    first, *_ = re.findall(r"tl.load\(p0 \+ \(low\d+ \+ t\d+\)(.*?)\)", text)
+    assert "mask" not in first
+    check_close(model, function, (x,))
+
+
+def test_rows_of_whole_vectors_are_walked_from_their_first_element() -> None:
+    assert "low" not in emitted(captured(softmax, (ROWS,))).functions[0].text
 
 
 def test_halves_are_walked_once_too() -> None:
