@@ -2,8 +2,8 @@
 
 A length with a large prime factor is a convolution with a chirp, by transforms of a length that is
 a power of two, or nearly (Bluestein, A linear filtering approach to the computation of the discrete
-Fourier transform, 1970); so is one that is known only when the package runs, by transforms as long
-as the greatest one of its range needs. Tables of roots of unity depend on nothing, and are folded
+Fourier transform, 1970). One that is known only when the package runs is a call of a template of
+its own, which comes with the same by a chirp, for devices that have no kernel of it. Tables of roots of unity depend on nothing, and are folded
 when the package is built. Real numbers are `real_fourier.py`'s.
 """
 
@@ -18,12 +18,13 @@ from typing import Any
 from aot.ir.dtypes import FLOAT64, DType
 from aot.ir.nests import View
 from aot.ir.scalar import Node, cast, const, reduce_
+from aot.ir.templates.base import TemplateCall
 from aot.ir.templates.fft import GREATEST_PRIME, Fft, radices
+from aot.ir.templates.open_fft import OpenFft
 from aot.ir.templates.real_fft import RealFft
 from aot.lowering import exprs as e
 from aot.lowering.axes import remove, replace
 from aot.lowering.builder import GraphBuilder, Tensor, identity_view
-from aot.lowering.registry import CannotLower
 from aot.lowering.reshape import reshape_index
 from aot.lowering.views import moved
 from aot.symbolic import Expr, as_expr, integer, is_int, product, ravel
@@ -46,7 +47,7 @@ _SUMMED = 1 << 22
 """Products up to which a chirp's transform is computed by its definition."""
 
 _MOST_OPEN = 1 << 20
-"""Points up to which their number may be known only when the package runs."""
+"""Points up to which there are transforms by a chirp of numbers that only a run knows."""
 
 Number = Node | int
 """A number of points: an int where it is known."""
@@ -153,18 +154,6 @@ def _factors(
 # ---- one axis ----
 
 
-def _most(builder: GraphBuilder, n: Expr) -> int:
-    """The greatest number of points that a size may be."""
-    most = builder.ranges.greatest(n)
-    if most is None or most > _MOST_OPEN:
-        raise CannotLower(
-            "the number of points of a Fourier transform is not known when the package is built, "
-            f"and may be more than {_MOST_OPEN}: give that dimension a max, make it static, or "
-            "give n= (or s=), which pads or cuts to a known number"
-        )
-    return most
-
-
 def split(n: int) -> tuple[int, int]:
     """n as a product of two numbers that are as alike as can be; (n, 1) where a step serves."""
     sides = [k for k in range(_LEAST_SIDE, math.isqrt(n) + 1) if n % k == 0]
@@ -213,7 +202,9 @@ def call_of(
     return made, flat
 
 
-def results_of(x: Signal, axis: int, made: Callable[..., Fft], rows: Shape, tail: Shape) -> Tensor:
+def results_of(
+    x: Signal, axis: int, made: Callable[..., TemplateCall], rows: Shape, tail: Shape
+) -> Tensor:
     """What a call gives: rows of results as `rows` after the outer axis, seen as x with `tail`.
 
     `tail` is what x's dimensions from `axis` on become.
@@ -237,11 +228,51 @@ def _points(x: Signal, axis: int, direction: Direction) -> Tensor:
 def transformed(x: Signal, axis: int, direction: Direction) -> Tensor:
     """The transform along an axis, both parts in a new last dimension."""
     shape = x.re.shape
-    if not is_int(shape[axis]) or not is_smooth(int(shape[axis])):
-        return _by_chirp(x, axis, direction)
+    if not is_int(shape[axis]):
+        rows, tail = (*_flat(x.re, axis)[1:], integer(2)), (*shape[axis:], integer(2))
+        return open_call(x, axis, shape[axis], direction, (rows, tail), by_chirp(x, axis, direction))
+    if not is_smooth(int(shape[axis])):
+        return _chirped(x, axis, direction, int(shape[axis]))
     if is_apart(x.re, axis, int(shape[axis])):
         return from_last(_points(to_last(x, axis), len(shape) - 1, direction), axis)
     return _points(x, axis, direction)
+
+
+def open_call(
+    x: Signal,
+    axis: int,
+    n: Expr,
+    direction: Direction,
+    results: tuple[Shape, Shape],
+    otherwise: Tensor | None,
+    real: str = "",
+) -> Tensor:
+    """A call for n points, a number that only a run knows.
+
+    Args:
+        x: What is transformed.
+        axis: Along which axis.
+        n: How many points there are.
+        direction: As ever.
+        results: Rows and tail, as `results_of` takes them.
+        otherwise: The same, computed in another way; None where there is none.
+        real: As the template has it.
+    """
+    builder, shape, (rows, tail) = x.re.builder, x.re.shape, results
+    flat, whole = _flat(x.re, axis), (product(shape[:axis]), product(rows))
+    index = reshape_index(builder.ranges, shape, flat)
+    made = partial(
+        OpenFft,
+        re=builder.view(x.re, flat, index),
+        n=n,
+        im=None if x.im is None else builder.view(x.im, flat, index),
+        otherwise=otherwise
+        and builder.view(otherwise, whole, reshape_index(builder.ranges, otherwise.shape, whole)),
+        scale=direction.scale,
+        inverse=direction.inverse,
+        real=real,
+    )
+    return results_of(x, axis, made, rows, tail)
 
 
 def is_apart(x: Tensor, axis: int, n: int) -> bool:
@@ -272,12 +303,20 @@ def _great_length(least: int) -> int:
     return min(k << max(0, (-(-least // k) - 1).bit_length()) for k in odd)
 
 
-def _by_chirp(x: Signal, axis: int, direction: Direction) -> Tensor:
-    """jk = (j^2 + k^2 - (k - j)^2) / 2: a convolution with exp(pi i j^2 / n)."""
+def by_chirp(x: Signal, axis: int, direction: Direction) -> Tensor | None:
+    """The transform along an axis of a length that only a run knows, where its range is short."""
+    most = x.re.builder.ranges.greatest(x.re.shape[axis])
+    if most is None or most > _MOST_OPEN:
+        return None
+    return _chirped(x, axis, direction, most)
+
+
+def _chirped(x: Signal, axis: int, direction: Direction, most: int) -> Tensor:
+    """jk = (j^2 + k^2 - (k - j)^2) / 2: a convolution with exp(pi i j^2 / n), n up to `most`."""
     builder, dtype, shape = x.re.builder, x.re.dtype, x.re.shape
     n, number = number_of(builder, shape[axis]), builder.index_node
     turn = _twice(n)
-    size = _great_length(2 * (n if isinstance(n, int) else _most(builder, shape[axis])) - 1)
+    size = _great_length(2 * most - 1)
     chirp = numbers(
         builder,
         (shape[axis],),
