@@ -13,6 +13,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import pairwise
 from typing import Any
 
 from aot.ir.dtypes import FLOAT64, DType
@@ -27,7 +28,7 @@ from aot.lowering.axes import remove, replace
 from aot.lowering.builder import GraphBuilder, Tensor, identity_view
 from aot.lowering.reshape import reshape_index
 from aot.lowering.views import moved
-from aot.symbolic import Expr, as_expr, integer, is_int, product, ravel
+from aot.symbolic import Expr, Maximum, Minimum, as_expr, integer, is_int, product, ravel
 
 Shape = tuple[Expr, ...]
 
@@ -48,6 +49,9 @@ _SUMMED = 1 << 22
 
 _MOST_OPEN = 1 << 20
 """Points up to which there are transforms by a chirp of numbers that only a run knows."""
+
+_LEAST_BOUND, _APART = 256, 8
+"""Of the greatest lengths that one such transform is for, the least; and from one to the next."""
 
 Number = Node | int
 """A number of points: an int where it is known."""
@@ -304,25 +308,75 @@ def _great_length(least: int) -> int:
 
 
 def by_chirp(x: Signal, axis: int, direction: Direction) -> Tensor | None:
-    """The transform along an axis of a length that only a run knows, where its range is short."""
-    most = x.re.builder.ranges.greatest(x.re.shape[axis])
+    """The transform along an axis of a length that only a run knows, where its range is short.
+
+    There are several, each as long as a part of the range needs: those of the parts that a run's
+    length does not lie in have no elements.
+    """
+    builder, shape = x.re.builder, x.re.shape
+    n, most = shape[axis], builder.ranges.greatest(shape[axis])
     if most is None or most > _MOST_OPEN:
         return None
-    return _chirped(x, axis, direction, most)
+    bounds = [most]
+    while bounds[0] > _LEAST_BOUND:
+        bounds.insert(0, bounds[0] // _APART)
+    if len(bounds) == 1:
+        return _chirped(x, axis, direction, most)
+    number, two = builder.index_node, integer(2)
+    parts: list[tuple[int, Tensor]] = []
+    for above, upto in pairwise((0, *bounds)):
+        one = _is_within(n, above, upto)
+        signal = Signal(*(part and _repeated(part, one) for part in (x.re, x.im)))
+        parts.append((upto, _chirped(signal, axis + 1, direction, upto, one)))
+
+    def body(at: Shape) -> Node:
+        value: Node | None = None
+        for upto, tensor in reversed(parts):
+            inside = e.le(number(n), upto)
+            if value is not None:
+                here = tensor.load((as_expr(0), *at), inside)
+                value = e.select(inside, here, value)
+            else:
+                value = tensor.load((as_expr(0), *at), e.gt(number(n), bounds[-2]))
+        assert value is not None
+        return value
+
+    return builder.pointwise((*shape, two), x.re.dtype, body)
 
 
-def _chirped(x: Signal, axis: int, direction: Direction, most: int) -> Tensor:
-    """jk = (j^2 + k^2 - (k - j)^2) / 2: a convolution with exp(pi i j^2 / n), n up to `most`."""
+def _is_within(n: Expr, above: int, upto: int) -> Expr:
+    """1 where above < n <= upto, else 0."""
+    low = Maximum(integer(0), Minimum(integer(1), n - above))
+    high = Maximum(integer(0), Minimum(integer(1), upto + 1 - n))
+    return product((as_expr(low), as_expr(high)))
+
+
+def _repeated(x: Tensor, times: Expr) -> Tensor:
+    """With a first dimension of so many."""
+    return moved(x, (times, *x.shape), lambda at: at[1:])
+
+
+def _chirped(
+    x: Signal, axis: int, direction: Direction, most: int, times: Expr | None = None
+) -> Tensor:
+    """jk = (j^2 + k^2 - (k - j)^2) / 2: a convolution with exp(pi i j^2 / n), n up to `most`.
+
+    `times`: the first dimension, 1 or 0, of what is computed only where it is 1.
+    """
     builder, dtype, shape = x.re.builder, x.re.dtype, x.re.shape
     n, number = number_of(builder, shape[axis]), builder.index_node
-    turn = _twice(n)
+    turn, once = _twice(n), () if times is None else (times,)
     size = _great_length(2 * most - 1)
     chirp = numbers(
         builder,
-        (shape[axis],),
+        (*once, shape[axis]),
         dtype,
-        lambda at: root(e.mod(e.mul(number(at[0]), number(at[0])), turn), turn, dtype),
+        lambda at: root(e.mod(e.mul(number(at[-1]), number(at[-1])), turn), turn, dtype),
     )
+
+    def along(at: Shape) -> Shape:
+        """Where the chirp or its response is, of a place along the axis."""
+        return (*at[: len(once)], at[axis])
 
     def loaded(signal: Signal, at: Sequence[Expr], mask: Node | None = None) -> tuple[Node, Node]:
         re = signal.re.load(at, mask)
@@ -335,21 +389,21 @@ def _chirped(x: Signal, axis: int, direction: Direction, most: int) -> Tensor:
 
     def padded(at: Shape) -> tuple[Node, Node]:
         inside = e.lt(number(at[axis]), n)
-        value = _times(loaded(given, at, inside), loaded(chirp, (at[axis],), inside))
+        value = _times(loaded(given, at, inside), loaded(chirp, along(at), inside))
         return e.select(inside, value[0], 0.0), e.select(inside, value[1], 0.0)
 
     wide = replace(shape, axis, integer(size))
     signal = parts_of(transformed(numbers(builder, wide, dtype, padded), axis, Direction()))
-    response = _response(builder, chirp, n, size, dtype)
+    response = _response(builder, once, n, size, dtype)
     spectrum = numbers(
         builder,
         wide,
         dtype,
-        lambda at: _times(loaded(signal, at), loaded(response, (at[axis],))),
+        lambda at: _times(loaded(signal, at), loaded(response, along(at))),
     )
     back = parts_of(transformed(spectrum, axis, Direction(direction.scale / size, inverse=True)))
     made = numbers(
-        builder, shape, dtype, lambda at: _times(loaded(back, at), loaded(chirp, (at[axis],)))
+        builder, shape, dtype, lambda at: _times(loaded(back, at), loaded(chirp, along(at)))
     )
     return joined(made.swapped if direction.inverse else made)
 
@@ -370,8 +424,10 @@ def joined(x: Signal) -> Tensor:
     return builder.pointwise((*x.re.shape, integer(2)), x.re.dtype, body)
 
 
-def _response(builder: GraphBuilder, chirp: Signal, n: Number, size: int, dtype: DType) -> Signal:
-    """The transform of the conjugate chirp, from -n + 1 to n - 1, modulo `size`.
+def _response(
+    builder: GraphBuilder, once: Shape, n: Number, size: int, dtype: DType
+) -> Signal:
+    """The transform of the conjugate chirp, from -n + 1 to n - 1, modulo `size`: (*once, size).
 
     Short ones are sums of cosines, in float64, folded when the package is built.
     """
@@ -394,12 +450,11 @@ def _response(builder: GraphBuilder, chirp: Signal, n: Number, size: int, dtype:
         return Signal(re, im)
 
     def mirrored(at: Shape) -> tuple[Node, Node]:
-        here = number(at[0])
+        here = number(at[-1])
         near = e.minimum(here, e.sub(size, here))
         inside = e.lt(near, n)
         re, im = root(e.mod(e.mul(near, near), _twice(n)), _twice(n), dtype)
         return e.select(inside, re, 0.0), e.select(inside, e.neg(im), 0.0)
 
-    return parts_of(
-        transformed(numbers(builder, (integer(size),), dtype, mirrored), 0, Direction())
-    )
+    chirp = numbers(builder, (*once, integer(size)), dtype, mirrored)
+    return parts_of(transformed(chirp, len(once), Direction()))
