@@ -3,8 +3,9 @@
 A length with a large prime factor is a convolution with a chirp, by transforms of a length that is
 a power of two, or nearly (Bluestein, A linear filtering approach to the computation of the discrete
 Fourier transform, 1970). One that is known only when the package runs is a call of a template of
-its own, which comes with the same by a chirp, for devices that have no kernel of it. Tables of roots of unity depend on nothing, and are folded
-when the package is built. Real numbers are `real_fourier.py`'s.
+its own, which comes with the same by a chirp, for devices that have no kernel of it. Tables of
+roots of unity depend on nothing, and are folded when the package is built. Real numbers are
+`real_fourier.py`'s.
 """
 
 from __future__ import annotations
@@ -234,7 +235,9 @@ def transformed(x: Signal, axis: int, direction: Direction) -> Tensor:
     shape = x.re.shape
     if not is_int(shape[axis]):
         rows, tail = (*_flat(x.re, axis)[1:], integer(2)), (*shape[axis:], integer(2))
-        return open_call(x, axis, shape[axis], direction, (rows, tail), by_chirp(x, axis, direction))
+        return open_call(
+            x, axis, shape[axis], direction, (rows, tail), by_chirp(x, axis, direction)
+        )
     if not is_smooth(int(shape[axis])):
         return _chirped(x, axis, direction, int(shape[axis]))
     if is_apart(x.re, axis, int(shape[axis])):
@@ -322,26 +325,29 @@ def by_chirp(x: Signal, axis: int, direction: Direction) -> Tensor | None:
         bounds.insert(0, bounds[0] // _APART)
     if len(bounds) == 1:
         return _chirped(x, axis, direction, most)
-    number, two = builder.index_node, integer(2)
+    number, flat = builder.index_node, _flat(x.re, axis)
+    index, folded = reshape_index(builder.ranges, shape, flat), (flat[0], flat[2])
     parts: list[tuple[int, Tensor]] = []
     for above, upto in pairwise((0, *bounds)):
         one = _is_within(n, above, upto)
-        signal = Signal(*(part and _repeated(part, one) for part in (x.re, x.im)))
-        parts.append((upto, _chirped(signal, axis + 1, direction, upto, one)))
+        some = (product((flat[0], one)), *flat[1:])
+        signal = Signal(*(part and moved(part, some, index) for part in (x.re, x.im)))
+        parts.append((upto, _chirped(signal, 1, direction, upto, one)))
 
     def body(at: Shape) -> Node:
         value: Node | None = None
         for upto, tensor in reversed(parts):
-            inside = e.le(number(n), upto)
-            if value is not None:
-                here = tensor.load((as_expr(0), *at), inside)
-                value = e.select(inside, here, value)
+            if value is None:
+                value = tensor.load(at, e.gt(number(n), bounds[-2]))
             else:
-                value = tensor.load((as_expr(0), *at), e.gt(number(n), bounds[-2]))
+                inside = e.le(number(n), upto)
+                value = e.select(inside, tensor.load(at, inside), value)
         assert value is not None
         return value
 
-    return builder.pointwise((*shape, two), x.re.dtype, body)
+    made = builder.pointwise((folded[0], n, folded[1], integer(2)), x.re.dtype, body)
+    wanted = (*shape, integer(2))
+    return moved(made, wanted, reshape_index(builder.ranges, made.shape, wanted))
 
 
 def _is_within(n: Expr, above: int, upto: int) -> Expr:
@@ -351,32 +357,23 @@ def _is_within(n: Expr, above: int, upto: int) -> Expr:
     return product((as_expr(low), as_expr(high)))
 
 
-def _repeated(x: Tensor, times: Expr) -> Tensor:
-    """With a first dimension of so many."""
-    return moved(x, (times, *x.shape), lambda at: at[1:])
-
-
 def _chirped(
     x: Signal, axis: int, direction: Direction, most: int, times: Expr | None = None
 ) -> Tensor:
     """jk = (j^2 + k^2 - (k - j)^2) / 2: a convolution with exp(pi i j^2 / n), n up to `most`.
 
-    `times`: the first dimension, 1 or 0, of what is computed only where it is 1.
+    `times`: 1 or 0, a factor of the number of elements of all that is computed.
     """
     builder, dtype, shape = x.re.builder, x.re.dtype, x.re.shape
     n, number = number_of(builder, shape[axis]), builder.index_node
-    turn, once = _twice(n), () if times is None else (times,)
+    turn, once = _twice(n), times or integer(1)
     size = _great_length(2 * most - 1)
     chirp = numbers(
         builder,
-        (*once, shape[axis]),
+        (product((shape[axis], once)),),
         dtype,
-        lambda at: root(e.mod(e.mul(number(at[-1]), number(at[-1])), turn), turn, dtype),
+        lambda at: root(e.mod(e.mul(number(at[0]), number(at[0])), turn), turn, dtype),
     )
-
-    def along(at: Shape) -> Shape:
-        """Where the chirp or its response is, of a place along the axis."""
-        return (*at[: len(once)], at[axis])
 
     def loaded(signal: Signal, at: Sequence[Expr], mask: Node | None = None) -> tuple[Node, Node]:
         re = signal.re.load(at, mask)
@@ -389,7 +386,7 @@ def _chirped(
 
     def padded(at: Shape) -> tuple[Node, Node]:
         inside = e.lt(number(at[axis]), n)
-        value = _times(loaded(given, at, inside), loaded(chirp, along(at), inside))
+        value = _times(loaded(given, at, inside), loaded(chirp, (at[axis],), inside))
         return e.select(inside, value[0], 0.0), e.select(inside, value[1], 0.0)
 
     wide = replace(shape, axis, integer(size))
@@ -399,11 +396,11 @@ def _chirped(
         builder,
         wide,
         dtype,
-        lambda at: _times(loaded(signal, at), loaded(response, along(at))),
+        lambda at: _times(loaded(signal, at), loaded(response, (at[axis],))),
     )
     back = parts_of(transformed(spectrum, axis, Direction(direction.scale / size, inverse=True)))
     made = numbers(
-        builder, shape, dtype, lambda at: _times(loaded(back, at), loaded(chirp, along(at)))
+        builder, shape, dtype, lambda at: _times(loaded(back, at), loaded(chirp, (at[axis],)))
     )
     return joined(made.swapped if direction.inverse else made)
 
@@ -424,10 +421,10 @@ def joined(x: Signal) -> Tensor:
     return builder.pointwise((*x.re.shape, integer(2)), x.re.dtype, body)
 
 
-def _response(
-    builder: GraphBuilder, once: Shape, n: Number, size: int, dtype: DType
-) -> Signal:
-    """The transform of the conjugate chirp, from -n + 1 to n - 1, modulo `size`: (*once, size).
+def _response(builder: GraphBuilder, once: Expr, n: Number, size: int, dtype: DType) -> Signal:
+    """The transform of the conjugate chirp, from -n + 1 to n - 1, modulo `size`.
+
+    `once` is 1, or what `_chirped` has as `times`.
 
     Short ones are sums of cosines, in float64, folded when the package is built.
     """
@@ -450,11 +447,18 @@ def _response(
         return Signal(re, im)
 
     def mirrored(at: Shape) -> tuple[Node, Node]:
-        here = number(at[-1])
+        here = number(at[1])
         near = e.minimum(here, e.sub(size, here))
         inside = e.lt(near, n)
         re, im = root(e.mod(e.mul(near, near), _twice(n)), _twice(n), dtype)
         return e.select(inside, re, 0.0), e.select(inside, e.neg(im), 0.0)
 
-    chirp = numbers(builder, (*once, integer(size)), dtype, mirrored)
-    return parts_of(transformed(chirp, len(once), Direction()))
+    chirp = numbers(builder, (once, integer(size)), dtype, mirrored)
+    made = parts_of(transformed(chirp, 1, Direction()))
+    assert made.im is not None
+    along = (product((once, integer(size))),)
+
+    def flat(part: Tensor) -> Tensor:
+        return moved(part, along, lambda at: (as_expr(0), at[0]))
+
+    return Signal(flat(made.re), flat(made.im))
