@@ -159,6 +159,6 @@ def open_batches() -> Iterator[None]:
                 kinds[f"{packet}_{dot}{overload}"] = partial(_written, rule)
             for kind, own in kinds.items():
                 library.impl(kind, own, "FuncTorchBatched", allow_override=True)
-        for name, own in rules().items():
-            library.impl(name, own, "FuncTorchBatched", allow_override=True)
+        for name, images in rules().items():
+            library.impl(name, images, "FuncTorchBatched", allow_override=True)
         yield

@@ -267,14 +267,16 @@ def open_call(
     """
     builder, shape, (rows, tail) = x.re.builder, x.re.shape, results
     flat, whole = _flat(x.re, axis), (product(shape[:axis]), product(rows))
-    index = reshape_index(builder.ranges, shape, flat)
+    index, instead = reshape_index(builder.ranges, shape, flat), None
+    if otherwise is not None:
+        own = reshape_index(builder.ranges, otherwise.shape, whole)
+        instead = builder.view(otherwise, whole, own)
     made = partial(
         OpenFft,
         re=builder.view(x.re, flat, index),
         n=n,
         im=None if x.im is None else builder.view(x.im, flat, index),
-        otherwise=otherwise
-        and builder.view(otherwise, whole, reshape_index(builder.ranges, otherwise.shape, whole)),
+        otherwise=instead,
         scale=direction.scale,
         inverse=direction.inverse,
         real=real,
@@ -331,7 +333,8 @@ def by_chirp(x: Signal, axis: int, direction: Direction) -> Tensor | None:
     for above, upto in pairwise((0, *bounds)):
         one = _is_within(n, above, upto)
         some = (product((flat[0], one)), *flat[1:])
-        signal = Signal(*(part and moved(part, some, index) for part in (x.re, x.im)))
+        im = None if x.im is None else moved(x.im, some, index)
+        signal = Signal(moved(x.re, some, index), im)
         parts.append((upto, _chirped(signal, 1, direction, upto, one)))
 
     def body(at: Shape) -> Node:

@@ -58,9 +58,11 @@ class OpenFft(TemplateCall):
             x = x + 1j * operands["im"]
         n = int(self.n)
         if self.real == "back":
-            made = np.fft.irfft(x, n=n, axis=1, norm="forward")
-            return (self.scale * made).reshape(shape)
-        made = np.fft.ifft(x, axis=1, norm="forward") if self.inverse else np.fft.fft(x, axis=1)
+            back = np.fft.irfft(x, n=n, axis=1, norm="forward")
+            return (self.scale * back).reshape(shape)
+        made: Array = (
+            np.fft.ifft(x, axis=1, norm="forward") if self.inverse else np.fft.fft(x, axis=1)
+        )
         if self.real == "there":
             made = made[:, : n // 2 + 1]
         return (self.scale * np.stack([made.real, made.imag], -1)).reshape(shape)
