@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 from aot.backends.cpp.context import KernelContext
 from aot.backends.cpp.kernel import NAME, EmittedKernel, make_context, open_template
@@ -25,6 +27,7 @@ from aot.ir.kernels import KernelGraph, TemplateKernel
 from aot.ir.nests import Axis, Buffer, View
 from aot.ir.scalar import Access, substitute_index
 from aot.ir.templates.fft import Fft, radices
+from aot.ir.templates.open_fft import OpenFft
 from aot.ir.templates.real_fft import RealFft
 from aot.symbolic import Expr, ceil_div, integer, is_int, product, substitute, var
 
@@ -83,21 +86,62 @@ def turned_to(
     return found if parts == 1 or is_int(found.strides[3], 1) else None
 
 
-def takes_fft(call: Fft, buffers: Mapping[str, Buffer], hints: Hints) -> str:
+def takes_fft(call: Fft | OpenFft, buffers: Mapping[str, Buffer], hints: Hints) -> str:
     """Why there is no kernel for a call; "" where there is."""
     dtype = buffers[call.re.buffer].dtype
     return "" if dtype in (FLOAT32, FLOAT64) else f"its kernels take no {dtype}"
 
 
 @dataclass(frozen=True)
-class _Fft:
-    """A kernel with a call, and what its text is made from."""
+class RowsOfResults:
+    """A kernel whose call gives rows of numbers, and what its text is made from."""
 
     kernel: TemplateKernel
     graph: KernelGraph
-    call: Fft
+    call: Any
     context: KernelContext
     dtype: DType
+
+    @property
+    @abstractmethod
+    def units(self) -> Expr:
+        """How many work units there are."""
+
+    @cached_property
+    def destination(self) -> Strided | None:
+        """Where rows of results are written at once; None: an epilogue does more than to store."""
+        view = copied_to(self.kernel)
+        if view is None:
+            return None
+        place = strides_of(view, self.graph.buffers, self.context.ranges)
+        return place if place is not None and is_int(place.strides[1], 1) else None
+
+    @property
+    def grain(self) -> int:
+        """Work units that are worth a thread, at the sizes of the example."""
+        hints = hints_of(self.graph.dims)
+        units = max(1, hints.value(self.units))
+        return max(1, _UNIT_FLOPS * units // max(1, hints.value(self.call.flops())))
+
+    def place(self, view: View) -> Strided:
+        """A view's strides."""
+        return strided(self.call, view, self.graph.buffers, self.context.ranges)
+
+    def text(self, expr: Expr) -> str:
+        """A size or offset in C++."""
+        return index_text(expr, self.context.names)
+
+    def pointer(self, view: View) -> str:
+        """The address of a view's first element."""
+        address = f"{self.context.pointers[view.buffer]} + ({self.text(self.place(view).offset)})"
+        return f"reinterpret_cast<const {template_type(self.dtype)}*>({address})"
+
+
+@dataclass(frozen=True)
+class _Fft(RowsOfResults):
+    """A kernel with a call of a known length."""
+
+    call: Fft
 
     @property
     def shape(self) -> str:
@@ -119,15 +163,6 @@ class _Fft:
         n1, n2 = self.call.sizes
         whole = isinstance(self.call, RealFft) and self.call.is_whole
         return n1 * n2 + (n1 * n2 if self.real == "THERE" and whole else 1)
-
-    @cached_property
-    def destination(self) -> Strided | None:
-        """Where rows of results are written at once; None: an epilogue does more than to store."""
-        view = copied_to(self.kernel)
-        if view is None:
-            return None
-        place = strides_of(view, self.graph.buffers, self.context.ranges)
-        return place if place is not None and is_int(place.strides[1], 1) else None
 
     @cached_property
     def turned(self) -> Strided | None:
@@ -156,26 +191,6 @@ class _Fft:
         if self.shape == "ROWS":
             return ceil_div(outer, integer(ROWS))
         return product((outer, ceil_div(inner, integer(COLUMNS)))) if self.is_written else outer
-
-    @property
-    def grain(self) -> int:
-        """Work units that are worth a thread, at the sizes of the example."""
-        hints = hints_of(self.graph.dims)
-        units = max(1, hints.value(self.units))
-        return max(1, _UNIT_FLOPS * units // max(1, hints.value(self.call.flops())))
-
-    def place(self, view: View) -> Strided:
-        """A view's strides."""
-        return strided(self.call, view, self.graph.buffers, self.context.ranges)
-
-    def text(self, expr: Expr) -> str:
-        """A size or offset in C++."""
-        return index_text(expr, self.context.names)
-
-    def pointer(self, view: View) -> str:
-        """The address of a view's first element."""
-        address = f"{self.context.pointers[view.buffer]} + ({self.text(self.place(view).offset)})"
-        return f"reinterpret_cast<const {template_type(self.dtype)}*>({address})"
 
     @property
     def given(self) -> str:

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from aot.backends.cpp.context import KernelContext
 from aot.backends.cpp.kernel import NAME, EmittedKernel, make_context, open_template
-from aot.backends.cpp.operands import Strided, strided, strides_of, template_type
-from aot.backends.cpp.template_fft import COLUMNS, EPILOGUE, ROWS, VECTOR, copied_to, turned_to
-from aot.backends.cpp.text import Writer, index_text
+from aot.backends.cpp.operands import Strided, template_type
+from aot.backends.cpp.template_fft import (
+    COLUMNS,
+    EPILOGUE,
+    ROWS,
+    VECTOR,
+    RowsOfResults,
+    copied_to,
+    turned_to,
+)
+from aot.backends.cpp.text import Writer
 from aot.backends.cpp.tile import (
     COLUMN,
     ROW,
@@ -19,11 +25,8 @@ from aot.backends.cpp.tile import (
     tile_context,
     tile_space,
 )
-from aot.ir.dtypes import FLOAT32, FLOAT64, DType
-from aot.ir.hints import Hints, hints_of
 from aot.ir.kernel_facts import argument_buffers, template_call
 from aot.ir.kernels import KernelGraph, TemplateKernel
-from aot.ir.nests import Buffer, View
 from aot.ir.templates.open_fft import OpenFft
 from aot.symbolic import (
     Expr,
@@ -43,39 +46,17 @@ _LANES = 1 << 13
 _GROUPED = 1024
 """Points of the rows of a work unit: open_group in fft_open.h."""
 
-_UNIT_FLOPS = 1 << 16
-"""That are worth a thread."""
-
-
-def takes_open_fft(call: OpenFft, buffers: Mapping[str, Buffer], hints: Hints) -> str:
-    """Why there is no kernel for a call; "" where there is."""
-    dtype = buffers[call.re.buffer].dtype
-    return "" if dtype in (FLOAT32, FLOAT64) else f"its kernels take no {dtype}"
-
 
 @dataclass(frozen=True)
-class _OpenFft:
-    """A kernel with a call, and what its text is made from."""
+class _OpenFft(RowsOfResults):
+    """A kernel with a call of an open length."""
 
-    kernel: TemplateKernel
-    graph: KernelGraph
     call: OpenFft
-    context: KernelContext
-    dtype: DType
 
     @property
     def is_rows(self) -> bool:
         """Whether transforms have no neighbours."""
         return is_int(self.call.re.axes[2].extent, 1)
-
-    @cached_property
-    def destination(self) -> Strided | None:
-        """Where rows of results are written at once; None: an epilogue does more than to store."""
-        view = copied_to(self.kernel)
-        if view is None:
-            return None
-        place = strides_of(view, self.graph.buffers, self.context.ranges)
-        return place if place is not None and is_int(place.strides[1], 1) else None
 
     @cached_property
     def turned(self) -> Strided | None:
@@ -106,26 +87,6 @@ class _OpenFft:
         if not self.is_written:
             return outer
         return product((outer, ceil_div(inner, integer(COLUMNS))))
-
-    @property
-    def grain(self) -> int:
-        """Work units that are worth a thread, at the sizes of the example."""
-        hints = hints_of(self.graph.dims)
-        units = max(1, hints.value(self.units))
-        return max(1, _UNIT_FLOPS * units // max(1, hints.value(self.call.flops())))
-
-    def place(self, view: View) -> Strided:
-        """A view's strides."""
-        return strided(self.call, view, self.graph.buffers, self.context.ranges)
-
-    def text(self, expr: Expr) -> str:
-        """A size or offset in C++."""
-        return index_text(expr, self.context.names)
-
-    def pointer(self, view: View) -> str:
-        """The address of a view's first element."""
-        address = f"{self.context.pointers[view.buffer]} + ({self.text(self.place(view).offset)})"
-        return f"reinterpret_cast<const {template_type(self.dtype)}*>({address})"
 
     def fields(self) -> dict[str, str]:
         """The arguments of the template."""
