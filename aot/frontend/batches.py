@@ -15,37 +15,26 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from aot.frontend.image_batches import rules
+from aot.frontend.opened_batches import below, opened, rebatched
+
 _untyped: Any = torch
 """torch, for functions of it that have no types."""
 
 _aten: Any = torch.ops.aten
-_functorch: Any = torch._C._functorch
-
-_BATCHED = _untyped._C.DispatchKeySet(_untyped._C.DispatchKey.FuncTorchBatched)
-
-
-def _opened(x: Any, level: int) -> tuple[Any, bool]:
-    """A value without this vmap around it, its batch first, and whether it has one."""
-    if not isinstance(x, Tensor):
-        return x, False
-    inner, axis = _functorch._unwrap_batched(x, level)
-    return (inner, False) if axis is None else (inner.movedim(axis, 0), True)
 
 
 def _for_batches(rule: Callable[..., Any], *args: Any, **given: Any) -> Any:
     """The rule on the tensors below this vmap, each with its batch first; the results' batches."""
-    level = _functorch.maybe_current_level()
-    opened = [_opened(a, level) for a in args]
-    size = next(x.shape[0] for x, own in opened if own)
+    found = [opened(a) for a in args]
+    size = next(x.shape[0] for x, own in found if own)
 
     def whole(x: Any, own: bool) -> Any:
         return x if own or not isinstance(x, Tensor) else x.expand(size, *x.shape)
 
-    with _untyped._C._ExcludeDispatchKeyGuard(_BATCHED):
-        made = rule(*(whole(x, own) for x, own in opened), **given)
-    if isinstance(made, Tensor):
-        return _functorch._add_batch_dim(made, 0, level)
-    return tuple(_functorch._add_batch_dim(m, 0, level) for m in made)
+    with below():
+        made = rule(*(whole(x, own) for x, own in found), **given)
+    return rebatched(made) if isinstance(made, Tensor) else tuple(map(rebatched, made))
 
 
 def _written(rule: Callable[..., Any], x: Tensor, *args: Any, **given: Any) -> Tensor:
@@ -119,6 +108,20 @@ def _solve(
     return (found[..., 0] if vectors else found, *rest)
 
 
+def _cross(x: Tensor, y: Tensor, *, dim: int = -1) -> Tensor:
+    rank = max(x.dim(), y.dim())
+    x, y = (v.reshape(v.shape[0], *[1] * (rank - v.dim()), *v.shape[1:]) for v in (x, y))
+    made: Tensor = _aten.linalg_cross.default(x, y, dim=dim if dim < 0 else dim + 1)
+    return made
+
+
+def _searchsorted(x: Tensor, values: Tensor, **given: Any) -> Tensor:
+    flat = x.dim() == 2 and values.dim() != 2
+    asked = values.reshape(values.shape[0], -1) if flat else values
+    made: Tensor = _aten.searchsorted.Tensor(x, asked.contiguous(), **given)
+    return made.reshape(values.shape) if flat else made
+
+
 def _along_each(operator: Any) -> Callable[..., Any]:
     return partial(_along, operator)
 
@@ -135,6 +138,8 @@ RULES: Mapping[str, Callable[..., Any]] = {
     "index_fill.int_Scalar": _index_fill,
     "native_layer_norm": _layer_norm,
     "_linalg_solve_ex": _solve,
+    "linalg_cross": _cross,
+    "searchsorted.Tensor": _searchsorted,
 }
 """Operator -> what it is of tensors whose first dimension is the batch."""
 
@@ -154,4 +159,6 @@ def open_batches() -> Iterator[None]:
                 kinds[f"{packet}_{dot}{overload}"] = partial(_written, rule)
             for kind, own in kinds.items():
                 library.impl(kind, own, "FuncTorchBatched", allow_override=True)
+        for name, images in rules().items():
+            library.impl(name, images, "FuncTorchBatched", allow_override=True)
         yield

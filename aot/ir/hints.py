@@ -9,7 +9,7 @@ from aot.ir.nests import Axis
 from aot.ir.operations import CHEAP, DEAR, MIDDLE, OPERATIONS
 from aot.ir.scalar import Node, postorder
 from aot.ir.tensors import Dim
-from aot.symbolic import Expr, Symbol, dim, evaluate
+from aot.symbolic import Expr, Symbol, dim, evaluate, when_there
 
 LARGER = 16
 """Times a size that is another kind of problem, for which other choices are right."""
@@ -25,10 +25,11 @@ class Hints:
     _cache: dict[Expr, int] = field(default_factory=dict, compare=False, repr=False)
 
     def value(self, expr: Expr) -> int:
-        """The size's value at the hints."""
+        """The size's value at the hints; of what is there for other sizes alone, as if it were."""
         found = self._cache.get(expr)
         if found is None:
-            found = self._cache[expr] = int(evaluate(expr, self.dims))
+            found = int(evaluate(expr, self.dims)) or int(evaluate(when_there(expr), self.dims))
+            self._cache[expr] = found
         return found
 
     def some(self, axes: Iterable[Axis]) -> int:

@@ -2,9 +2,10 @@
 
 A length with a large prime factor is a convolution with a chirp, by transforms of a length that is
 a power of two, or nearly (Bluestein, A linear filtering approach to the computation of the discrete
-Fourier transform, 1970); so is one that is known only when the package runs, by transforms as long
-as the greatest one of its range needs. Tables of roots of unity depend on nothing, and are folded
-when the package is built. Real numbers are `real_fourier.py`'s.
+Fourier transform, 1970). One that is known only when the package runs is a call of a template of
+its own, which comes with the same by a chirp, for devices that have no kernel of it. Tables of
+roots of unity depend on nothing, and are folded when the package is built. Real numbers are
+`real_fourier.py`'s.
 """
 
 from __future__ import annotations
@@ -13,20 +14,22 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import pairwise
 from typing import Any
 
 from aot.ir.dtypes import FLOAT64, DType
 from aot.ir.nests import View
 from aot.ir.scalar import Node, cast, const, reduce_
+from aot.ir.templates.base import TemplateCall
 from aot.ir.templates.fft import GREATEST_PRIME, Fft, radices
+from aot.ir.templates.open_fft import OpenFft
 from aot.ir.templates.real_fft import RealFft
 from aot.lowering import exprs as e
 from aot.lowering.axes import remove, replace
 from aot.lowering.builder import GraphBuilder, Tensor, identity_view
-from aot.lowering.registry import CannotLower
 from aot.lowering.reshape import reshape_index
 from aot.lowering.views import moved
-from aot.symbolic import Expr, as_expr, integer, is_int, product, ravel
+from aot.symbolic import Expr, Maximum, Minimum, as_expr, integer, is_int, product, ravel
 
 Shape = tuple[Expr, ...]
 
@@ -46,7 +49,10 @@ _SUMMED = 1 << 22
 """Products up to which a chirp's transform is computed by its definition."""
 
 _MOST_OPEN = 1 << 20
-"""Points up to which their number may be known only when the package runs."""
+"""Points up to which there are transforms by a chirp of numbers that only a run knows."""
+
+_LEAST_BOUND, _APART = 256, 8
+"""Of the greatest lengths that one such transform is for, the least; and from one to the next."""
 
 Number = Node | int
 """A number of points: an int where it is known."""
@@ -153,18 +159,6 @@ def _factors(
 # ---- one axis ----
 
 
-def _most(builder: GraphBuilder, n: Expr) -> int:
-    """The greatest number of points that a size may be."""
-    most = builder.ranges.greatest(n)
-    if most is None or most > _MOST_OPEN:
-        raise CannotLower(
-            "the number of points of a Fourier transform is not known when the package is built, "
-            f"and may be more than {_MOST_OPEN}: give that dimension a max, make it static, or "
-            "give n= (or s=), which pads or cuts to a known number"
-        )
-    return most
-
-
 def split(n: int) -> tuple[int, int]:
     """n as a product of two numbers that are as alike as can be; (n, 1) where a step serves."""
     sides = [k for k in range(_LEAST_SIDE, math.isqrt(n) + 1) if n % k == 0]
@@ -213,7 +207,9 @@ def call_of(
     return made, flat
 
 
-def results_of(x: Signal, axis: int, made: Callable[..., Fft], rows: Shape, tail: Shape) -> Tensor:
+def results_of(
+    x: Signal, axis: int, made: Callable[..., TemplateCall], rows: Shape, tail: Shape
+) -> Tensor:
     """What a call gives: rows of results as `rows` after the outer axis, seen as x with `tail`.
 
     `tail` is what x's dimensions from `axis` on become.
@@ -237,11 +233,55 @@ def _points(x: Signal, axis: int, direction: Direction) -> Tensor:
 def transformed(x: Signal, axis: int, direction: Direction) -> Tensor:
     """The transform along an axis, both parts in a new last dimension."""
     shape = x.re.shape
-    if not is_int(shape[axis]) or not is_smooth(int(shape[axis])):
-        return _by_chirp(x, axis, direction)
+    if not is_int(shape[axis]):
+        rows, tail = (*_flat(x.re, axis)[1:], integer(2)), (*shape[axis:], integer(2))
+        return open_call(
+            x, axis, shape[axis], direction, (rows, tail), by_chirp(x, axis, direction)
+        )
+    if not is_smooth(int(shape[axis])):
+        return _chirped(x, axis, direction, int(shape[axis]))
     if is_apart(x.re, axis, int(shape[axis])):
         return from_last(_points(to_last(x, axis), len(shape) - 1, direction), axis)
     return _points(x, axis, direction)
+
+
+def open_call(
+    x: Signal,
+    axis: int,
+    n: Expr,
+    direction: Direction,
+    results: tuple[Shape, Shape],
+    otherwise: Tensor | None,
+    real: str = "",
+) -> Tensor:
+    """A call for n points, a number that only a run knows.
+
+    Args:
+        x: What is transformed.
+        axis: Along which axis.
+        n: How many points there are.
+        direction: As ever.
+        results: Rows and tail, as `results_of` takes them.
+        otherwise: The same, computed in another way; None where there is none.
+        real: As the template has it.
+    """
+    builder, shape, (rows, tail) = x.re.builder, x.re.shape, results
+    flat, whole = _flat(x.re, axis), (product(shape[:axis]), product(rows))
+    index, instead = reshape_index(builder.ranges, shape, flat), None
+    if otherwise is not None:
+        own = reshape_index(builder.ranges, otherwise.shape, whole)
+        instead = builder.view(otherwise, whole, own)
+    made = partial(
+        OpenFft,
+        re=builder.view(x.re, flat, index),
+        n=n,
+        im=None if x.im is None else builder.view(x.im, flat, index),
+        otherwise=instead,
+        scale=direction.scale,
+        inverse=direction.inverse,
+        real=real,
+    )
+    return results_of(x, axis, made, rows, tail)
 
 
 def is_apart(x: Tensor, axis: int, n: int) -> bool:
@@ -272,15 +312,68 @@ def _great_length(least: int) -> int:
     return min(k << max(0, (-(-least // k) - 1).bit_length()) for k in odd)
 
 
-def _by_chirp(x: Signal, axis: int, direction: Direction) -> Tensor:
-    """jk = (j^2 + k^2 - (k - j)^2) / 2: a convolution with exp(pi i j^2 / n)."""
+def by_chirp(x: Signal, axis: int, direction: Direction) -> Tensor | None:
+    """The transform along an axis of a length that only a run knows, where its range is short.
+
+    There are several, each as long as a part of the range needs: those of the parts that a run's
+    length does not lie in have no elements.
+    """
+    builder, shape = x.re.builder, x.re.shape
+    n, most = shape[axis], builder.ranges.greatest(shape[axis])
+    if most is None or most > _MOST_OPEN:
+        return None
+    bounds = [most]
+    while bounds[0] > _LEAST_BOUND:
+        bounds.insert(0, bounds[0] // _APART)
+    if len(bounds) == 1:
+        return _chirped(x, axis, direction, most)
+    number, flat = builder.index_node, _flat(x.re, axis)
+    index, folded = reshape_index(builder.ranges, shape, flat), (flat[0], flat[2])
+    parts: list[tuple[int, Tensor]] = []
+    for above, upto in pairwise((0, *bounds)):
+        one = _is_within(n, above, upto)
+        some = (product((flat[0], one)), *flat[1:])
+        im = None if x.im is None else moved(x.im, some, index)
+        signal = Signal(moved(x.re, some, index), im)
+        parts.append((upto, _chirped(signal, 1, direction, upto, one)))
+
+    def body(at: Shape) -> Node:
+        value: Node | None = None
+        for upto, tensor in reversed(parts):
+            if value is None:
+                value = tensor.load(at, e.gt(number(n), bounds[-2]))
+            else:
+                inside = e.le(number(n), upto)
+                value = e.select(inside, tensor.load(at, inside), value)
+        assert value is not None
+        return value
+
+    made = builder.pointwise((folded[0], n, folded[1], integer(2)), x.re.dtype, body)
+    wanted = (*shape, integer(2))
+    return moved(made, wanted, reshape_index(builder.ranges, made.shape, wanted))
+
+
+def _is_within(n: Expr, above: int, upto: int) -> Expr:
+    """1 where above < n <= upto, else 0."""
+    low = Maximum(integer(0), Minimum(integer(1), n - above))
+    high = Maximum(integer(0), Minimum(integer(1), upto + 1 - n))
+    return product((as_expr(low), as_expr(high)))
+
+
+def _chirped(
+    x: Signal, axis: int, direction: Direction, most: int, times: Expr | None = None
+) -> Tensor:
+    """jk = (j^2 + k^2 - (k - j)^2) / 2: a convolution with exp(pi i j^2 / n), n up to `most`.
+
+    `times`: 1 or 0, a factor of the number of elements of all that is computed.
+    """
     builder, dtype, shape = x.re.builder, x.re.dtype, x.re.shape
     n, number = number_of(builder, shape[axis]), builder.index_node
-    turn = _twice(n)
-    size = _great_length(2 * (n if isinstance(n, int) else _most(builder, shape[axis])) - 1)
+    turn, once = _twice(n), times or integer(1)
+    size = _great_length(2 * most - 1)
     chirp = numbers(
         builder,
-        (shape[axis],),
+        (product((shape[axis], once)),),
         dtype,
         lambda at: root(e.mod(e.mul(number(at[0]), number(at[0])), turn), turn, dtype),
     )
@@ -301,7 +394,7 @@ def _by_chirp(x: Signal, axis: int, direction: Direction) -> Tensor:
 
     wide = replace(shape, axis, integer(size))
     signal = parts_of(transformed(numbers(builder, wide, dtype, padded), axis, Direction()))
-    response = _response(builder, chirp, n, size, dtype)
+    response = _response(builder, once, n, size, dtype)
     spectrum = numbers(
         builder,
         wide,
@@ -331,8 +424,10 @@ def joined(x: Signal) -> Tensor:
     return builder.pointwise((*x.re.shape, integer(2)), x.re.dtype, body)
 
 
-def _response(builder: GraphBuilder, chirp: Signal, n: Number, size: int, dtype: DType) -> Signal:
+def _response(builder: GraphBuilder, once: Expr, n: Number, size: int, dtype: DType) -> Signal:
     """The transform of the conjugate chirp, from -n + 1 to n - 1, modulo `size`.
+
+    `once` is 1, or what `_chirped` has as `times`.
 
     Short ones are sums of cosines, in float64, folded when the package is built.
     """
@@ -355,12 +450,18 @@ def _response(builder: GraphBuilder, chirp: Signal, n: Number, size: int, dtype:
         return Signal(re, im)
 
     def mirrored(at: Shape) -> tuple[Node, Node]:
-        here = number(at[0])
+        here = number(at[1])
         near = e.minimum(here, e.sub(size, here))
         inside = e.lt(near, n)
         re, im = root(e.mod(e.mul(near, near), _twice(n)), _twice(n), dtype)
         return e.select(inside, re, 0.0), e.select(inside, e.neg(im), 0.0)
 
-    return parts_of(
-        transformed(numbers(builder, (integer(size),), dtype, mirrored), 0, Direction())
-    )
+    chirp = numbers(builder, (once, integer(size)), dtype, mirrored)
+    made = parts_of(transformed(chirp, 1, Direction()))
+    assert made.im is not None
+    along = (product((once, integer(size))),)
+
+    def flat(part: Tensor) -> Tensor:
+        return moved(part, along, lambda at: (as_expr(0), at[0]))
+
+    return Signal(flat(made.re), flat(made.im))

@@ -21,12 +21,14 @@ from aot.lowering.fourier import (
     Direction,
     Shape,
     Signal,
+    by_chirp,
     call_of,
     from_last,
     is_apart,
     is_smooth,
     number_of,
     numbers,
+    open_call,
     parts_of,
     results_of,
     table_of_roots,
@@ -35,7 +37,7 @@ from aot.lowering.fourier import (
 )
 from aot.lowering.reshape import reshape_index
 from aot.lowering.views import moved
-from aot.symbolic import Expr, as_expr, integer, is_int
+from aot.symbolic import Expr, FloorDiv, as_expr, integer, is_int, product
 
 _FINE_ROOTS = 256
 """Roots of real numbers' transforms in the finer one of two tables; kernels read as many more."""
@@ -52,10 +54,11 @@ def _halves(n: Expr) -> bool:
 
 def of_real(x: Tensor, axis: int, scale: float, count: Expr) -> Tensor:
     """The first `count` results for real numbers; the others are their conjugates."""
-    if not _halves(x.shape[axis]):
-        whole = transformed(Signal(x, None), axis, Direction(scale))
-        shape = replace(whole.shape, axis, count)
-        return moved(whole, shape, lambda at: at)
+    n = x.shape[axis]
+    if not is_int(n):
+        return _of_open(Signal(x, None), axis, Direction(scale), count)
+    if not _halves(n):
+        return _first(transformed(Signal(x, None), axis, Direction(scale)), axis, count)
     half = int(x.shape[axis]) // 2
     shape = replace(x.shape, axis, integer(half))
     halves = [moved(x, shape, partial(_every_second, axis, c)) for c in range(2)]
@@ -65,6 +68,22 @@ def of_real(x: Tensor, axis: int, scale: float, count: Expr) -> Tensor:
     if is_apart(pairs.re, axis, half):
         return from_last(_of_pairs(to_last(pairs, axis), x.rank - 1, direction, count), axis)
     return _of_pairs(pairs, axis, direction, count)
+
+
+def _first(whole: Tensor, axis: int, count: Expr) -> Tensor:
+    """The first `count` of all results."""
+    return moved(whole, replace(whole.shape, axis, count), lambda at: at)
+
+
+def _of_open(x: Signal, axis: int, direction: Direction, count: Expr) -> Tensor:
+    """The first `count` results for as many real numbers as only a run knows."""
+    shape, two = x.re.shape, integer(2)
+    n, inner = shape[axis], product(shape[axis + 1 :])
+    whole = by_chirp(x, axis, direction)
+    results = (count, inner, two), (count, *shape[axis + 1 :], two)
+    otherwise = None if whole is None else _first(whole, axis, count)
+    real = "whole" if count == n else "there"
+    return open_call(x, axis, n, direction, results, otherwise, real)
 
 
 def _turns(builder: GraphBuilder, half: int, dtype: DType) -> dict[str, Any]:
@@ -121,8 +140,11 @@ def _root_at(table: Tensor, k: Expr, mask: Node | None) -> Numbers:
 def to_real(x: Signal, axis: int, size: Expr, scale: float) -> Tensor:
     """n real numbers from the first n // 2 + 1 of their transform."""
     direction = Direction(scale, inverse=True)
+    if not is_int(size):
+        return _to_open(x, axis, size, direction)
     if not _halves(size):
-        return _to_odd(x, axis, size, direction)
+        made = transformed(_whole(x, axis, size), axis, direction)
+        return parts_of(made).re
     n, half = int(size), int(size) // 2
     if not is_smooth(half):
         return _to_pairs(x, axis, half, direction)
@@ -145,8 +167,20 @@ def _reals(x: Signal, axis: int, n: int, direction: Direction) -> Tensor:
     return results_of(x, axis, made, (points, inner), (points, *x.re.shape[axis + 1 :]))
 
 
-def _to_odd(x: Signal, axis: int, size: Expr, direction: Direction) -> Tensor:
-    """Back to a number of real ones that is odd, or not known: by all of their transform."""
+def _to_open(x: Signal, axis: int, n: Expr, direction: Direction) -> Tensor:
+    """Back to as many real numbers as only a run knows."""
+    shape, inner = x.re.shape, product(x.re.shape[axis + 1 :])
+    made = by_chirp(_whole(x, axis, n), axis, direction)
+    otherwise = None if made is None else parts_of(made).re
+    few = replace(shape, axis, FloorDiv(n, 2) + 1)
+    assert x.im is not None
+    signal = Signal(*(moved(part, few, lambda at: at) for part in (x.re, x.im)))
+    results = (n, inner), (n, *shape[axis + 1 :])
+    return open_call(signal, axis, n, direction, results, otherwise, "back")
+
+
+def _whole(x: Signal, axis: int, size: Expr) -> Signal:
+    """All results whose first half is given, for real numbers that are odd many, or not known."""
     builder, im_ = x.re.builder, x.im
     assert im_ is not None
     number, points = builder.index_node, number_of(builder, size)
@@ -169,9 +203,7 @@ def _to_odd(x: Signal, axis: int, size: Expr, direction: Direction) -> Tensor:
         im = e.select(low, imaginary(at, k, low), e.neg(imaginary(at, size - k, high)))
         return e.select(low, *re), im
 
-    shape = replace(x.re.shape, axis, size)
-    made = parts_of(transformed(numbers(builder, shape, x.re.dtype, whole), axis, direction))
-    return made.re
+    return numbers(builder, replace(x.re.shape, axis, size), x.re.dtype, whole)
 
 
 def _to_pairs(x: Signal, axis: int, half: int, direction: Direction) -> Tensor:

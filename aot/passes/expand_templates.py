@@ -8,6 +8,7 @@ from aot.ir.machine import Machine
 from aot.ir.templates.base import LoopOp, TemplateCall
 from aot.ir.templates.builder import NestBuilder
 from aot.passes.change_calls import Replacement, change_calls
+from aot.passes.dead_code import remove_dead_code
 from aot.passes.layout import expected_strides
 
 
@@ -15,14 +16,17 @@ def expand_templates(graph: LoopGraph, machine: Machine) -> LoopGraph:
     """The graph with nests for the calls that the device has no template for, or a slower one.
 
     What a call becomes may have calls of other kinds: these are expanded in their turn. Those whose
-    nests depend on where operands lie come last, when it can be told.
+    nests depend on where operands lie come last, when it can be told. Calls that stay drop what
+    only other devices need, and nobody computes that.
     """
 
     def expanded(builder: NestBuilder, call: TemplateCall) -> Replacement | None:
         waits = call.by_layout and not machine.gathers and not builder.strides
         reason = "" if waits else _reason(builder, call, machine)
         if not reason:
-            return None
+            alone = call.alone()
+            kept = Decision("expand", (call.name,), "the template", "the device has it")
+            return None if alone is call else (kept, [alone])
         made = call.expand(builder, machine.support(type(call)))
         on_host = any(isinstance(op, TemplateCall) and op.on_host for op in made)
         verdict = "a call of the host, with copies" if on_host else "loop nests"
@@ -35,7 +39,7 @@ def expand_templates(graph: LoopGraph, machine: Machine) -> LoopGraph:
             changed = change_calls(graph, machine, expanded, strides)
         if changed is graph:
             return graph
-        graph = changed
+        graph = remove_dead_code(changed)
 
 
 def _is_last(op: LoopOp, machine: Machine) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from aot.ir.hints import Hints
+from aot.ir.hints import Hints, larger_hints
 from aot.ir.loops import LoopGraph
 from aot.ir.machine import Machine
 from aot.ir.nests import LoopNest
@@ -313,7 +313,12 @@ def _few_tiles(state: FusionState, a: Group, b: Group, joined: Group) -> str:
     if units >= _enough(state, points // max(1, units)):
         return ""
     if points <= state.machine.row_points * units:
-        return ""
+        # One program at any size: a run's may be larger than the example's.
+        larger = larger_hints(state.graph.dims)
+        grown = 0 if joined.outer else max(_points(larger, n) for n in joined.nests)
+        if grown <= state.machine.row_points:
+            return ""
+        points = grown
     if units >= max(hints.volume(a.outer), hints.volume(b.outer)):
         return ""
     return f"{units} points of the outer loops are few for {points} points in all"

@@ -20,6 +20,7 @@ from aot.symbolic.functions import (
     expand,
     is_multiple,
     terms,
+    when_there,
 )
 from aot.symbolic.parts import (
     constant_and_rest,
@@ -94,4 +95,5 @@ __all__ = [
     "to_text",
     "unravel",
     "var",
+    "when_there",
 ]

@@ -198,3 +198,13 @@ class Maximum(_Extremum):
     @classmethod
     def _pick(cls, values: list[int]) -> int:
         return max(values)
+
+
+def when_there(expr: Expr) -> Expr:
+    """A size where what it counts is there: each maximum of 0 and something is at least 1."""
+    if expr.is_Integer or expr.is_Symbol:
+        return expr
+    args = [when_there(a) for a in expr.args]
+    if isinstance(expr, Maximum):
+        args = [sympy.Integer(1) if a == 0 else a for a in args]
+    return expr.func(*args)

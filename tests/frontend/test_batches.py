@@ -43,6 +43,8 @@ RULED: dict[str, Callable[..., Any]] = {
     "solve": lambda x, i: torch.linalg.solve(torch.outer(x, x) + 9 * torch.eye(5), ROW),
     "solve of matrices": lambda x, i: torch.linalg.solve(9 * torch.eye(5), torch.outer(x, x)),
     "cross_entropy": lambda x, i: F.cross_entropy(x, i[0]),
+    "cross": lambda x, i: torch.linalg.cross(x[:3], ROW[:3]),
+    "searchsorted": lambda x, i: torch.searchsorted(x.sort()[0], torch.outer(x, x)),
     "a sum by a number": lambda x, i: x.sum() / 2 + (x > 0).sum() * 0.5,  # casts the numbers
 }
 

@@ -7,7 +7,7 @@ import pytest
 from aot.ir.hints import LARGER, Hints, at_scale, hints_of, larger_hints
 from aot.ir.nests import Axis
 from aot.ir.tensors import Dim
-from aot.symbolic import FloorDiv, dim, integer, var
+from aot.symbolic import FloorDiv, Maximum, Minimum, dim, integer, var
 
 N, M = dim("n"), dim("m")
 
@@ -23,6 +23,12 @@ def test_sizes_have_their_values_at_the_hints() -> None:
     axes = [Axis(var("i"), N), Axis(var("j"), integer(4))]
     assert (hints.volume(axes), hints.volume([])) == (28, 1)
     assert hints.elements((N, M)) == 21
+
+
+def test_what_is_there_for_other_sizes_counts_as_if_it_were() -> None:
+    there = Maximum(integer(0), Minimum(integer(1), N - 256))
+    assert Hints({N: 8, M: 3}).value(M * there) == Hints({N: 300, M: 3}).value(M * there) == 3
+    assert Hints({N: 0}).value(N) == 0
 
 
 def test_what_may_be_nothing_counts_as_something() -> None:

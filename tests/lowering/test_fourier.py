@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 import torch
@@ -9,10 +11,12 @@ from torch.export import Dim
 
 from aot.errors import UnsupportedOperators
 from aot.ir.interpreter import bind_dims, interpret_loops
-from aot.ir.templates import Fft
+from aot.ir.templates import Fft, OpenFft
 from aot.lowering.fourier import split
-from aot.symbolic import is_int
-from tests.lowering.lowered import lowered, templates
+from aot.passes.expand_templates import expand_templates
+from aot.symbolic import integer, is_int, substitute, var
+from tests.lowering.lowered import lowered, only_template, templates
+from tests.schedule.graphs import BARE
 
 
 @pytest.mark.parametrize(
@@ -38,18 +42,33 @@ def test_a_batch_may_be_dynamic() -> None:
     assert all(isinstance(call, Fft) for call in templates(graph))
 
 
-def test_a_dynamic_number_of_points_takes_transforms_as_long_as_the_greatest_needs() -> None:
+def test_a_dynamic_number_of_points_is_a_call_of_its_own_that_comes_with_a_chirp() -> None:
     size = Dim("size", min=4, max=64)
     for function, length in ((torch.fft.fft, 8), (torch.fft.irfft, 9)):
         x = torch.randn(3, length, dtype=torch.complex64)
-        shapes = (({1: size},),)
-        graph = lowered(function, x, dynamic_shapes=shapes)
+        graph = lowered(function, x, dynamic_shapes=(({1: size},),))
+        *chirp, call = templates(graph)
+        assert isinstance(call, OpenFft)
+        assert call.otherwise is not None
+        assert len(chirp) == 3
         least = 2 * (64 if function is torch.fft.fft else 2 * (64 - 1)) - 1
-        for call in templates(graph):
-            assert isinstance(call, Fft)
-            length_of_all = call.re.axes[1].extent
+        for part in chirp:
+            assert isinstance(part, Fft)
+            length_of_all = part.re.axes[1].extent
             assert is_int(length_of_all) and least <= length_of_all < 2 * least
-        assert len(templates(graph)) == 3
+
+
+def test_of_a_wide_range_there_are_chirps_as_long_as_parts_of_it_need() -> None:
+    size = Dim("size", min=4, max=4096)
+    x = torch.randn(3, 8, dtype=torch.complex64)
+    graph = lowered(torch.fft.fft, x, dynamic_shapes=(({1: size},),))
+    calls = [call for call in templates(graph) if isinstance(call, Fft)]
+    assert len({c.sizes for c in calls}) == 3
+    n = var(graph.dims[0].name)
+    for points in (4, 64, 65, 512, 513, 4096):
+        ran = [c for c in calls if substitute(c.re.axes[0].extent, {n: integer(points)}) != 0]
+        assert len(ran) == 3
+        assert all(2 * points - 1 <= math.prod(c.sizes) for c in ran)
 
 
 def _both_ways(x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, ...]:
@@ -59,9 +78,9 @@ def _both_ways(x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, ...]:
     return torch.fft.fft(x, dim=0).real, back, torch.fft.rfft(x, dim=0).imag, whole, half
 
 
-@pytest.mark.parametrize("points", [7, 16, 31])
+@pytest.mark.parametrize("points", [7, 16, 31, 300])
 def test_a_dynamic_number_of_points_gives_what_eager_gives(points: int) -> None:
-    shapes = (({0: Dim("size", min=7, max=31)}, {0: Dim("size", min=7, max=31)}),)
+    shapes = (({0: Dim("size", min=7, max=400)}, {0: Dim("size", min=7, max=400)}),)
     example = [torch.randn(9, 3) for _ in range(2)]
     graph = lowered(_both_ways, *example, dynamic_shapes=shapes)
     x, y = (torch.randn(points, 3) for _ in range(2))
@@ -72,7 +91,10 @@ def test_a_dynamic_number_of_points_gives_what_eager_gives(points: int) -> None:
         assert np.allclose(ours, eager.resolve_neg().numpy(), rtol=1e-4, atol=1e-4)
 
 
-def test_points_without_an_end_are_refused_with_advice() -> None:
+def test_points_without_an_end_are_refused_with_advice_where_there_is_no_kernel() -> None:
     size = Dim("size", min=4)
-    with pytest.raises(UnsupportedOperators, match=r"give that dimension a max"):
-        lowered(torch.fft.fft, torch.randn(3, 8), dynamic_shapes=(({1: size},),))
+    graph = lowered(torch.fft.fft, torch.randn(3, 8), dynamic_shapes=(({1: size},),))
+    call = only_template(graph, OpenFft)
+    assert call.otherwise is None
+    with pytest.raises(UnsupportedOperators, match=r"Give that dimension a max"):
+        expand_templates(graph, BARE)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 from aot.backends.cpp.context import KernelContext
 from aot.backends.cpp.kernel import NAME, EmittedKernel, make_context, open_template
@@ -25,13 +27,14 @@ from aot.ir.kernels import KernelGraph, TemplateKernel
 from aot.ir.nests import Axis, Buffer, View
 from aot.ir.scalar import Access, substitute_index
 from aot.ir.templates.fft import Fft, radices
+from aot.ir.templates.open_fft import OpenFft
 from aot.ir.templates.real_fft import RealFft
 from aot.symbolic import Expr, ceil_div, integer, is_int, product, substitute, var
 
-_COLUMNS, _ROWS = 64, 16
+COLUMNS, ROWS = 64, 16
 """kFftColumns and kFftRows in aot/tmpl/fft.h."""
 
-_VECTOR = 64
+VECTOR = 64
 """Bytes of the widest vector."""
 
 _WIDEST = 8
@@ -41,7 +44,7 @@ _UNIT_FLOPS = 1 << 16
 """That are worth a thread."""
 
 
-def _copied_to(kernel: TemplateKernel) -> View | None:
+def copied_to(kernel: TemplateKernel) -> View | None:
     """Where the results go, over the call's axes, if they go there as they are and nowhere else."""
     output = kernel.template.output
     nests = [nest for stage in kernel.stages for nest in stage.nests]
@@ -60,21 +63,85 @@ def _copied_to(kernel: TemplateKernel) -> View | None:
     return View(store.buffer, output.axes, tuple(substitute(e, names) for e in store.index))
 
 
-def takes_fft(call: Fft, buffers: Mapping[str, Buffer], hints: Hints) -> str:
+def turned_to(
+    view: View, inner: Expr, parts: int, buffers: Mapping[str, Buffer], context: KernelContext
+) -> Strided | None:
+    """The strides of results of neighbouring transforms, if those of each are neighbours in memory.
+
+    They are along outer, the results of a transform, inner, and the parts of a result.
+    """
+    row, column = view.axes
+    count = ceil_div(column.extent, product((inner, integer(parts))))
+    extents = (("turned_k", count), ("turned_lane", inner), ("turned_part", integer(parts)))
+    k, lane, part = (Axis(var(name), extent) for name, extent in extents)
+    place = ((k.symbol * inner + lane.symbol) * parts + part.symbol).expand()
+    axes = (row, k, lane, part)
+    ranges = context.ranges.with_extents(
+        {**context.ranges.extents, **{a.symbol: a.extent for a in axes}}
+    )
+    index = tuple(ranges.simplify(substitute(e, {column.symbol: place})) for e in view.index)
+    found = strides_of(View(view.buffer, axes, index), buffers, ranges)
+    if found is None or not is_int(found.strides[1], parts):
+        return None
+    return found if parts == 1 or is_int(found.strides[3], 1) else None
+
+
+def takes_fft(call: Fft | OpenFft, buffers: Mapping[str, Buffer], hints: Hints) -> str:
     """Why there is no kernel for a call; "" where there is."""
     dtype = buffers[call.re.buffer].dtype
     return "" if dtype in (FLOAT32, FLOAT64) else f"its kernels take no {dtype}"
 
 
 @dataclass(frozen=True)
-class _Fft:
-    """A kernel with a call, and what its text is made from."""
+class RowsOfResults:
+    """A kernel whose call gives rows of numbers, and what its text is made from."""
 
     kernel: TemplateKernel
     graph: KernelGraph
-    call: Fft
+    call: Any
     context: KernelContext
     dtype: DType
+
+    @property
+    @abstractmethod
+    def units(self) -> Expr:
+        """How many work units there are."""
+
+    @cached_property
+    def destination(self) -> Strided | None:
+        """Where rows of results are written at once; None: an epilogue does more than to store."""
+        view = copied_to(self.kernel)
+        if view is None:
+            return None
+        place = strides_of(view, self.graph.buffers, self.context.ranges)
+        return place if place is not None and is_int(place.strides[1], 1) else None
+
+    @property
+    def grain(self) -> int:
+        """Work units that are worth a thread, at the sizes of the example."""
+        hints = hints_of(self.graph.dims)
+        units = max(1, hints.value(self.units))
+        return max(1, _UNIT_FLOPS * units // max(1, hints.value(self.call.flops())))
+
+    def place(self, view: View) -> Strided:
+        """A view's strides."""
+        return strided(self.call, view, self.graph.buffers, self.context.ranges)
+
+    def text(self, expr: Expr) -> str:
+        """A size or offset in C++."""
+        return index_text(expr, self.context.names)
+
+    def pointer(self, view: View) -> str:
+        """The address of a view's first element."""
+        address = f"{self.context.pointers[view.buffer]} + ({self.text(self.place(view).offset)})"
+        return f"reinterpret_cast<const {template_type(self.dtype)}*>({address})"
+
+
+@dataclass(frozen=True)
+class _Fft(RowsOfResults):
+    """A kernel with a call of a known length."""
+
+    call: Fft
 
     @property
     def shape(self) -> str:
@@ -98,41 +165,19 @@ class _Fft:
         return n1 * n2 + (n1 * n2 if self.real == "THERE" and whole else 1)
 
     @cached_property
-    def destination(self) -> Strided | None:
-        """Where rows of results are written at once; None: an epilogue does more than to store."""
-        view = _copied_to(self.kernel)
-        if view is None:
-            return None
-        place = strides_of(view, self.graph.buffers, self.context.ranges)
-        return place if place is not None and is_int(place.strides[1], 1) else None
-
-    @cached_property
     def turned(self) -> Strided | None:
         """Where results of neighbouring transforms are written at once, each a row of its own.
 
         Strides are along outer, the results of a transform, inner, and both parts of a result.
         """
-        view = _copied_to(self.kernel)
+        view = copied_to(self.kernel)
         if view is None or self.shape != "LANES" or self.destination is not None:
             return None
-        row, column = view.axes
         inner = self.call.re.axes[2].extent
-        parts = integer(1 if self.real == "BACK" else 2)
-        if not all(is_int(e) for e in (inner, column.extent)):
+        if not all(is_int(e) for e in (inner, view.axes[1].extent)):
             return None
-        count = integer(int(column.extent) // (int(inner) * int(parts)))
-        extents = (("turned_k", count), ("turned_lane", inner), ("turned_part", parts))
-        k, lane, part = (Axis(var(name), extent) for name, extent in extents)
-        place = ((k.symbol * inner + lane.symbol) * parts + part.symbol).expand()
-        axes = (row, k, lane, part)
-        ranges = self.context.ranges.with_extents(
-            {**self.context.ranges.extents, **{a.symbol: a.extent for a in axes}}
-        )
-        index = tuple(ranges.simplify(substitute(e, {column.symbol: place})) for e in view.index)
-        found = strides_of(View(view.buffer, axes, index), self.graph.buffers, ranges)
-        if found is None or not is_int(found.strides[1], int(parts)):
-            return None
-        return found if int(parts) == 1 or is_int(found.strides[3], 1) else None
+        parts = 1 if self.real == "BACK" else 2
+        return turned_to(view, inner, parts, self.graph.buffers, self.context)
 
     @property
     def is_written(self) -> bool:
@@ -144,28 +189,8 @@ class _Fft:
         """How many work units there are."""
         outer, _, inner = (a.extent for a in self.call.re.axes)
         if self.shape == "ROWS":
-            return ceil_div(outer, integer(_ROWS))
-        return product((outer, ceil_div(inner, integer(_COLUMNS)))) if self.is_written else outer
-
-    @property
-    def grain(self) -> int:
-        """Work units that are worth a thread, at the sizes of the example."""
-        hints = hints_of(self.graph.dims)
-        units = max(1, hints.value(self.units))
-        return max(1, _UNIT_FLOPS * units // max(1, hints.value(self.call.flops())))
-
-    def place(self, view: View) -> Strided:
-        """A view's strides."""
-        return strided(self.call, view, self.graph.buffers, self.context.ranges)
-
-    def text(self, expr: Expr) -> str:
-        """A size or offset in C++."""
-        return index_text(expr, self.context.names)
-
-    def pointer(self, view: View) -> str:
-        """The address of a view's first element."""
-        address = f"{self.context.pointers[view.buffer]} + ({self.text(self.place(view).offset)})"
-        return f"reinterpret_cast<const {template_type(self.dtype)}*>({address})"
+            return ceil_div(outer, integer(ROWS))
+        return product((outer, ceil_div(inner, integer(COLUMNS)))) if self.is_written else outer
 
     @property
     def given(self) -> str:
@@ -236,15 +261,15 @@ class _Fft:
         """Bytes of scratch: buffers of points, a vector's each, and rows of results."""
         n1, n2 = self.call.sizes
         held = max(n1, n2) if self.shape == "SPLIT" else self.points
-        bytes_ = integer(_VECTOR + (2 * max(n1, n2) + held) * 2 * _VECTOR)
+        bytes_ = integer(VECTOR + (2 * max(n1, n2) + held) * 2 * VECTOR)
         if self.shape == "SPLIT":
             rows = 1 if self.real == "NONE" else 2
-            bytes_ += rows * (2 * n1 * n2 * self.dtype.itemsize + 2 * _VECTOR)
+            bytes_ += rows * (2 * n1 * n2 * self.dtype.itemsize + 2 * VECTOR)
         return (bytes_ + (0 if self.is_written else self.tile_bytes())).expand()
 
     def tile_bytes(self) -> Expr:
         """Of the rows of results that an epilogue reads."""
-        rows = _ROWS if self.shape == "ROWS" else 1
+        rows = ROWS if self.shape == "ROWS" else 1
         return product((self.call.output.axes[1].extent, integer(rows * self.dtype.itemsize)))
 
 
@@ -264,7 +289,7 @@ def emit_fft(kernel: TemplateKernel, graph: KernelGraph) -> EmittedKernel:
     body, sizes = open_template(kernel, graph, context)
     writer = body.writer
     if not t.is_written:
-        emit_epilogue(body, epilogue_nests(kernel, space, context), space, dtype, _EPILOGUE)
+        emit_epilogue(body, epilogue_nests(kernel, space, context), space, dtype, EPILOGUE)
     writer.line(f"aot::tmpl::FftArgs<{NAME}_config> call{{}};")
     for name, value in t.fields().items():
         writer.line(f"call.{name} = {value};")
@@ -281,7 +306,7 @@ def emit_fft(kernel: TemplateKernel, graph: KernelGraph) -> EmittedKernel:
     )
 
 
-_EPILOGUE = (
+EPILOGUE = (
     "const auto {name} = [=](int64_t m0, int64_t m1, int64_t n0, int64_t n1, "
     "const {element}* tile, int64_t ld)"
 )
@@ -291,7 +316,7 @@ def _write_rows(t: _Fft, writer: Writer) -> None:
     """The call of the template, with where its rows of results go."""
     place = t.destination or t.turned
     if place is not None:
-        view = _copied_to(t.kernel) or t.call.output
+        view = copied_to(t.kernel) or t.call.output
         element = template_type(t.dtype)
         address = f"{t.context.pointers[view.buffer]} + ({t.text(place.offset)})"
         writer.line(f"auto* const out = reinterpret_cast<{element}*>({address});")
@@ -301,7 +326,7 @@ def _write_rows(t: _Fft, writer: Writer) -> None:
         room = "args->scratch"
     else:
         element, width = template_type(t.dtype), t.text(t.call.output.axes[1].extent)
-        row = f" + k % {_ROWS} * ({width})" if t.shape == "ROWS" else ""
+        row = f" + k % {ROWS} * ({width})" if t.shape == "ROWS" else ""
         writer.line(f"auto* const tile = static_cast<{element}*>(args->scratch);")
         writer.line(f"const auto at = [=](int64_t k) {{ return tile{row}; }};")
         with writer.block("const auto done = [&](int64_t k)", "};"):

@@ -15,6 +15,7 @@ from aot.backends.cpp.template_conv import emit_conv, pack_conv
 from aot.backends.cpp.template_fft import emit_fft, takes_fft
 from aot.backends.cpp.template_library import emit_library, takes_routine
 from aot.backends.cpp.template_matmul import emit_matmul, pack_matmul
+from aot.backends.cpp.template_open_fft import emit_open_fft
 from aot.backends.cpp.template_recurrence import SHARED, emit_recurrence, pack_recurrence
 from aot.backends.cpp.template_resample_bytes import emit_resample_bytes
 from aot.backends.cpp.template_rows import emit_argsort, emit_scan
@@ -37,6 +38,7 @@ from aot.ir.templates import (
     LibraryCall,
     Matmul,
     MatmulSupport,
+    OpenFft,
     RealFft,
     Recurrence,
     RecurrenceSupport,
@@ -120,6 +122,7 @@ _ROWS = (
     ),
     Template(Support(Fft, takes_fft), emit_fft),
     Template(Support(RealFft, takes_fft), emit_fft),
+    Template(Support(OpenFft, takes_fft), emit_open_fft),
     Template(Support(LibraryCall, takes_routine), emit_library),
     Template(
         MatmulSupport(Matmul),

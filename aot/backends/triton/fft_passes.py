@@ -12,7 +12,7 @@ from functools import cached_property
 
 from aot.backends.triton.context import KernelContext
 from aot.backends.triton.fft_digits import Digit, Names, Transforms, digits_of, number_text
-from aot.backends.triton.text import Writer, index_text, joined, taken_apart
+from aot.backends.triton.text import Writer, joined, taken_apart
 from aot.backends.triton.tiling import power_above
 from aot.ir.dtypes import DType
 from aot.ir.kernels import TemplateKernel
@@ -328,10 +328,8 @@ class Passes:
         last = len(t.digits) - 1
         if add == 0:
             point, test = number_text("turn", t.results(last))
-            inner = index_text(t.call.re.axes[2].extent, t.context.names)
-            each = f"(({inner}) // {int(fine.axes[2].extent)})"
             self.line(f"turn = tl.arange(0, {count})[None, :, None]")
             self.line(f"row = tl.where({test}, {point}, 0)" if test else f"row = {point}")
-            own = f"(lane + tl.arange(0, {t.tile.lanes})[None, None, :]) // {each}"
+            own = f"(lane + tl.arange(0, {t.tile.lanes})[None, None, :]) // each"
             self.line(f"column = tl.minimum({own}, {int(fine.axes[2].extent) - 1})")
         return self._times_factors(y, f"row + {add}", "column")

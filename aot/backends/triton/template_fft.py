@@ -112,7 +112,11 @@ def emit_fft(kernel: TemplateKernel, graph: KernelGraph, hints: Hints, gpu: Gpu)
             "first": f"{program} // ({text})",
             "lane": f"{program} % ({text}) * {t.tile.lanes}",
         }
-    head = f"@triton.jit\ndef {NAME}_transform(args, {', '.join(names)}, first, lane):\n"
+    if call.fine is not None and call.others is None:  # neighbours of each column
+        columns = int(call.fine.axes[2].extent)
+        place["each"] = f"({index_text(inner.extent, context.names)}) // {columns}"
+    given = ", ".join((*names, *place))
+    head = f"@triton.jit\ndef {NAME}_transform(args, {given}):\n"
     emitted = hooks.emit(
         kernel, f"{NAME}_transform", place, line_grid(programs), {"num_warps": t.tile.warps}
     )

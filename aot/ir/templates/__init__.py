@@ -19,6 +19,7 @@ from aot.ir.templates.library import (
     Sizes,
 )
 from aot.ir.templates.matmul import Matmul, MatmulSupport
+from aot.ir.templates.open_fft import OpenFft
 from aot.ir.templates.real_fft import RealFft
 from aot.ir.templates.recurrence import Recurrence, RecurrenceSupport, Spread
 from aot.ir.templates.resample import Resample
@@ -52,6 +53,7 @@ __all__ = [
     "MaskRows",
     "Matmul",
     "MatmulSupport",
+    "OpenFft",
     "Parts",
     "RealFft",
     "Recurrence",

@@ -157,6 +157,10 @@ class TemplateCall(ABC):
         """Multiplications and additions; one for each result of a kind without them."""
         return product([axis.extent for axis in self.output.axes])
 
+    def alone(self) -> Self:
+        """The call without operands that only devices without a kernel for it need."""
+        return self
+
     def better_as_nests(self, support: Support[Any], builder: NestBuilder) -> str:
         """Why the device's template should not compute it; "" where it should."""
         return ""

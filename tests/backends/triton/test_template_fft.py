@@ -68,6 +68,11 @@ def test_what_a_program_has_no_room_for_is_two_steps(
     check(own, x)
 
 
+def test_two_steps_of_any_number_of_neighbours() -> None:
+    x = numbers(2401, 3, dtype=torch.complex128)
+    check(lambda z: fft.fft(z, dim=0), x, ({1: Dim("neighbours", max=64)},))
+
+
 def test_points_change_places_through_shared_memory() -> None:
     """Not through memory, and what a thread holds are registers."""
     code = machine_code(captured(fft.fft, (numbers(16, 256),)), "fft", "sm_90")

@@ -45,12 +45,13 @@ AOT_INLINE Point<T> root_of(const T* turns, int64_t k) {
 
 // ---- a lane each ----
 
-// COUNT results from h points; `out` may lie where they do.
-template <int64_t COUNT, class T, class Out>
-AOT_INLINE void unfold(Held<T> z, int64_t h, const T* turns, const Out& out) {
+// COUNT results, or `count`, from h points; `out` may lie where they do.
+template <int64_t COUNT, class T, class Turns, class Out>
+AOT_INLINE void unfold(Held<T> z, int64_t h, const Turns& turns, const Out& out,
+                       int64_t count = COUNT) {
   const auto put = [&](int64_t k, Point<T> x) {
     out.put(k, x);
-    if (k > 0 && 2 * h - k < COUNT) out.put(2 * h - k, conjugate(x));
+    if (k > 0 && 2 * h - k < count) out.put(2 * h - k, conjugate(x));
   };
   const Point<T> first = z.get(0);
   const Lanes<T> zero(T(0));
@@ -64,8 +65,8 @@ AOT_INLINE void unfold(Held<T> z, int64_t h, const T* turns, const Out& out) {
 }
 
 // h points from h + 1; `to` may lie where they do.
-template <class T, class In>
-AOT_INLINE void fold(const In& in, int64_t h, const T* turns, Held<T> to) {
+template <class T, class In, class Turns>
+AOT_INLINE void fold(const In& in, int64_t h, const Turns& turns, Held<T> to) {
   const Lanes<T> first = in.get(0).re, last = in.get(h).re;
   for (int64_t k = 1; 2 * k <= h; ++k) {
     const Both<T> x = folded(in.get(k), in.get(h - k), root_of(turns, k));
@@ -128,9 +129,10 @@ AOT_INLINE void mirrored_blocks(int64_t h, const Block& block) {
   for (int64_t k = 1; 2 * k <= h; k += W) block(imin(k, h - W));
 }
 
-// Pairs `out` from pairs z. At least W points.
+// COUNT pairs `out`, or `count`, from pairs z. At least W points.
 template <int64_t COUNT, class T, class Turns>
-AOT_INLINE void unfold_row(const T* z, int64_t h, const Turns& turns, T* out) {
+AOT_INLINE void unfold_row(const T* z, int64_t h, const Turns& turns, T* out,
+                           int64_t count = COUNT) {
   constexpr int64_t W = kLanes<T>;
   const auto near = [](const T* p, int64_t k) { return load_pairs<true>(p + 2 * k, W); };
   mirrored_blocks<T>(h, [&](int64_t k) {
@@ -139,7 +141,7 @@ AOT_INLINE void unfold_row(const T* z, int64_t h, const Turns& turns, T* out) {
     const Point<T> far = reversed(x.far);
     store_pairs<true>(out + 2 * k, x.near, W);
     store_pairs<true>(out + 2 * mirror, far, W);
-    if (COUNT > h + 1) {
+    if (count > h + 1) {
       store_pairs<true>(out + 2 * (h + mirror), conjugate(reversed(x.near)), W);
       store_pairs<true>(out + 2 * (h + k), conjugate(x.far), W);
     }
