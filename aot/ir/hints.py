@@ -32,6 +32,10 @@ class Hints:
             self._cache[expr] = found
         return found
 
+    def holds(self, condition: Expr) -> bool:
+        """Whether a condition, 1 or 0, is 1 at the hints."""
+        return bool(evaluate(condition, self.dims))
+
     def some(self, axes: Iterable[Axis]) -> int:
         """As `volume`, of nothing 1: what is only known when it runs may be guessed as nothing."""
         return max(1, self.volume(axes))

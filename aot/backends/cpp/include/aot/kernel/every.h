@@ -12,6 +12,7 @@
 #include "aot/tmpl/conv.h"
 #include "aot/tmpl/depthwise.h"
 #include "aot/tmpl/fft.h"
+#include "aot/tmpl/fft_open.h"
 #include "aot/tmpl/gemm.h"
 #include "aot/tmpl/matmul.h"
 #include "aot/tmpl/micro.h"
