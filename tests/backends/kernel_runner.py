@@ -40,6 +40,9 @@ class _Args(ctypes.Structure):
     ]
 
 
+GUARD = 1 << 14
+"""Bytes behind the scratch of a kernel, which it must leave alone."""
+
 _FN = ctypes.CFUNCTYPE(None, ctypes.POINTER(_Args), ctypes.c_int64, ctypes.c_int64)
 
 
@@ -112,7 +115,8 @@ class Program:
         for launch in self.emitted.launches:
             over = units_of(launch)
             work = int(evaluate(as_expr(over.units), symbols))
-            scratch = np.full(int(evaluate(over.scratch, symbols)) + 128, 0x7F, np.uint8)
+            room = int(evaluate(over.scratch, symbols))
+            scratch = np.full(64 + room + GUARD, 0x7F, np.uint8)
             base = scratch.ctypes.data + (-scratch.ctypes.data) % 64
             pointers = [arrays[b].__array_interface__["data"][0] for b in launch.buffers]
             sizes = [int(evaluate(e, symbols)) for e in launch.sizes]
@@ -125,6 +129,8 @@ class Program:
             run = self._tables[level][launch.function]
             for begin, end in _ranges(work):
                 run(ctypes.byref(args), begin, end)
+            behind = scratch[base - scratch.ctypes.data + room :]
+            assert (behind == 0x7F).all(), f"{launch.function} writes behind its {room} bytes"
         return tuple(np.array(arrays[n], order="C") for n in self.graph.outputs), fault.value
 
     def check(self, inputs, dims=None, *, rtol=2e-6, atol=1e-6, exact=False):
