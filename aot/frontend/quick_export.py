@@ -20,11 +20,9 @@ from torch.utils import _traceback
 _FAKIFY = "_fakify_params_buffers"
 """What makes a fake tensor of each weight."""
 
-_BOOKKEEPING: Sequence[tuple[ModuleType, str]] = (
-    (proxy_tensor, "track_tensor_tree"),
-    (_trace, "_produce_aten_artifact"),
-)
-"""What notes which node each value is, and what goes through the graph when it is whole."""
+_BOOKKEEPING: Sequence[tuple[ModuleType, str]] = ((proxy_tensor, "track_tensor_tree"),)
+"""What notes which node each value is. What goes through the whole graph is none of it: assertions
+on sizes are written there by torch's functions of proxies, which have to be told."""
 
 _WHOLE = "_create_graph_module_for_export"
 """What makes the program's own graph runnable."""
@@ -39,7 +37,7 @@ def quick_export() -> Iterator[None]:
 
     The text of a traced graph is compiled when it is first run or read, which is mostly never. And
     modes that look at the model's calls of torch's functions are not told of the hundred that
-    torch makes for each weight, ahead of the model's own and after them. Frames of the stacks by
+    torch makes for each weight, ahead of the model's own and with them. Frames of the stacks by
     which nodes are known to be of the user's code are the same objects where they are alike.
     """
     plain: list[bool] = []

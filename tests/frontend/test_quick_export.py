@@ -52,8 +52,8 @@ def test_the_program_is_the_same_and_weights_are_no_calls(monkeypatch: pytest.Mo
     with counted(monkeypatch) as quick, quick_export(), Traceable():
         ours = export(model, inputs)
     assert _told(ours) == _told(theirs)
-    # The model's own calls, and what is asked of the input: of its 24 weights nobody is asked.
-    assert len(quick) < len(slow) / 20, (len(quick), len(slow))
+    # The model's own calls, and what goes through the whole graph, which writes assertions.
+    assert len(quick) < len(slow) / 4, (len(quick), len(slow))
     torch.testing.assert_close(ours.module()(*inputs), model(*inputs))
 
 

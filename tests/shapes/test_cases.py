@@ -103,7 +103,8 @@ def test_examples_are_smaller_where_extents_are_free() -> None:
     (a, b), (dims, others) = case.example((x, y), 8)
     assert a.shape == (2, 5, 5) and b.shape == (2, 5)
     assert a.stride(1) < a.stride(2), "in the order of the input's"
-    assert dims[1] is others[1] and dims[2].min == 5 and dims[1].max == 160
+    assert dims[1] is others[1] and dims[2].min == 5
+    assert str(dims[1].max) == "int_oo", "as torch.export has it where nobody says more"
     assert torch.equal(a, x[:, :5, :5])
 
 

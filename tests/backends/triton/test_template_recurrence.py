@@ -111,7 +111,7 @@ def test_shared_steps_at_other_sizes(steps, rows):
 
     dims = ({0: torch.export.Dim("steps", min=1), 1: torch.export.Dim("rows", min=1)},)
     model = captured(run, given((4, 3, 5)), dims)
-    sources = emitted(model).functions
+    sources = [f for f in emitted(model).functions if not f.name.endswith("_wide")]
     assert sum("spread_recurrence(" in source.text for source in sources) == 2
     check_close(model, run, given((steps, rows, 5)))
 

@@ -100,7 +100,7 @@ def test_nests_give_the_places_that_the_template_means(dtype: DType) -> None:
     made = run_passes(graph_of((2, 300), dtype), RADIX)
     nests = expand_templates(made, DEVICE)
     kept = [op for op in nests.ops if isinstance(op, DigitCounts | DigitPlaces)]
-    assert not kept and len(nests.ops) == len(made.ops)
+    assert not kept and len(nests.ops) < len(made.ops), "places are found without counts"
     x = {"x": sample(dtype, 2, 300)}
     (expected,), (order,) = (interpret(g, x, {}) for g in (made, nests))
     assert np.array_equal(order, expected) and DIGITS == 256
