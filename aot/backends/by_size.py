@@ -168,10 +168,10 @@ def _kept(found: dict[_Cell, object], own: _Cell, *, nest: bool) -> list[object]
         cells.setdefault(key, []).append(cell)
 
     def rank(key: object) -> tuple[int, int, int]:
-        far = max(cells[key], key=lambda cell: (_distance(cell, own), sum(cell)))
-        near = min(cells[key], key=lambda cell: (_distance(cell, own), -sum(cell)))
         if nest:
+            near = min(cells[key], key=lambda cell: (_distance(cell, own), -sum(cell)))
             return len(cells[key]), -_distance(near, own), sum(near)
+        far = max(cells[key], key=lambda cell: (_distance(cell, own), sum(cell)))
         return len(cells[key]), _distance(far, own), sum(far)
 
     others = sorted((key for key in cells if key != found[own]), key=rank, reverse=True)

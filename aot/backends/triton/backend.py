@@ -174,14 +174,14 @@ def _choices(
         return made if made is None or set(made.buffers) <= set(own.buffers) else None
 
     parts = fused_parts(kernel)
-    narrow, wide = narrow_when(parts, graph)
     small = narrowed(parts, graph)
-    first = own if narrow == ALWAYS else emitted(small)
+    first = own if small is graph else emitted(small)
     if first is None:
-        small, first, narrow = graph, own, ALWAYS
+        small, first = graph, own
     found = by_size(kernel, small, first, emitted, lambda e: (e.function, e.signature, e.options))
-    if narrow == ALWAYS:
+    if small is graph:
         return found
+    narrow, wide = narrow_when(parts, graph)
     at_most = [replace(c, when=Minimum(ALWAYS, c.when * narrow)) for c in found]
     large = emitted(spots(kernel, graph)[-1]) or own
     return (*at_most, Choice(large, wide, f"{kernel.name}_wide"))

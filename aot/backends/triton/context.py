@@ -155,7 +155,7 @@ def make_context(kernel: FusedKernel, graph: KernelGraph, gpu: Gpu) -> KernelCon
 def narrow_when(kernels: Iterable[FusedKernel], graph: KernelGraph) -> tuple[Expr, Expr]:
     """At which sizes indices of 32 bits do for all that is touched, and at which they do not.
 
-    1 at these, else 0. At all where nothing can be too large.
+    1 at these, else 0.
     """
     sizes = _outermost([e for kernel in kernels for e in _wide_sizes(kernel, graph)])
     over = [FloorDiv(size, integer(INT32_LIMIT + 1)) for size in sizes]
@@ -164,8 +164,13 @@ def narrow_when(kernels: Iterable[FusedKernel], graph: KernelGraph) -> tuple[Exp
 
 
 def narrowed(kernels: Iterable[FusedKernel], graph: KernelGraph) -> KernelGraph:
-    """The graph of which it is known that indices of 32 bits do for all that is touched."""
+    """The graph of which it is known that indices of 32 bits do for all that is touched.
+
+    Itself where they do at all sizes.
+    """
     wide = dict.fromkeys(e for kernel in kernels for e in _wide_sizes(kernel, graph))
+    if not wide:
+        return graph
     limit, why = integer(INT32_LIMIT), "indices of 32 bits"
     known = tuple(SizeRelation(size, "<=", limit, why) for size in wide)
     return replace(graph, relations=(*graph.relations, *known))

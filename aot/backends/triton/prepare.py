@@ -83,7 +83,8 @@ def _with_workspaces(graph: KernelGraph, gpu: Gpu) -> KernelGraph:
 def _workspace(kernel: TemplateKernel, graph: KernelGraph, gpu: Gpu) -> Buffer | None:
     """The memory that a kernel wants for itself at all sizes that it is made for (`by_size`)."""
     small = narrowed([kernel], graph)
-    found = [_wanted(kernel, at, gpu) for g in (small, graph) for at in spots(kernel, g)]
+    graphs = (graph,) if small is graph else (small, graph)
+    found = [_wanted(kernel, at, gpu) for g in graphs for at in spots(kernel, g)]
     if found[0] is not None and not _is_static(found[0]):
         return found[0]
     fixed = [space for space in found if space is not None and _is_static(space)]

@@ -97,7 +97,8 @@ def test_kernels_leave_alone_what_is_behind_their_scratch(dtype: torch.dtype) ->
             buffer = program.graph.buffers[name]
             shape = [int(evaluate(size, sizes)) for size in buffer.shape]
             given[name] = np.ones(shape, buffer.dtype.name)
-        program.run(LEVEL, given, {str(size): value for size, value in sizes.items()})
+        _, fault = program.run(LEVEL, given, {str(s): value for s, value in sizes.items()})
+        assert fault == 0  # and that it wrote nowhere else is asserted there
 
 
 def test_so_are_those_in_float64_and_of_narrow_vectors(tmp_path: Path) -> None:
