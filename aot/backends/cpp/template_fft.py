@@ -107,6 +107,10 @@ class RowsOfResults:
     def units(self) -> Expr:
         """How many work units there are."""
 
+    @abstractmethod
+    def tile_bytes(self) -> Expr:
+        """Of the rows of results that an epilogue reads."""
+
     @cached_property
     def destination(self) -> Strided | None:
         """Where rows of results are written at once; None: an epilogue does more than to store."""
@@ -293,7 +297,8 @@ def emit_fft(kernel: TemplateKernel, graph: KernelGraph) -> EmittedKernel:
     writer.line(f"aot::tmpl::FftArgs<{NAME}_config> call{{}};")
     for name, value in t.fields().items():
         writer.line(f"call.{name} = {value};")
-    _write_rows(t, writer)
+    group = f"{ROWS}" if t.shape == "ROWS" else ""
+    write_rows(t, t.destination or t.turned, "fft", group, writer)
     return EmittedKernel(
         writer.text(),
         argument_buffers(kernel),
@@ -312,25 +317,29 @@ EPILOGUE = (
 )
 
 
-def _write_rows(t: _Fft, writer: Writer) -> None:
-    """The call of the template, with where its rows of results go."""
-    place = t.destination or t.turned
+def write_rows(
+    t: RowsOfResults, place: Strided | None, function: str, group: str, writer: Writer
+) -> None:
+    """The call of a template, with where its rows of results go.
+
+    `place`: their strides; None where an epilogue reads them, from a tile of `group` rows, or of
+    one if that is "".
+    """
+    element, room = template_type(t.dtype), "args->scratch"
     if place is not None:
         view = copied_to(t.kernel) or t.call.output
-        element = template_type(t.dtype)
         address = f"{t.context.pointers[view.buffer]} + ({t.text(place.offset)})"
         writer.line(f"auto* const out = reinterpret_cast<{element}*>({address});")
         step = t.text(place.strides[0])
         writer.line(f"const auto at = [=](int64_t k) {{ return out + k * ({step}); }};")
         writer.line("const auto done = [](int64_t) {};")
-        room = "args->scratch"
     else:
-        element, width = template_type(t.dtype), t.text(t.call.output.axes[1].extent)
-        row = f" + k % {ROWS} * ({width})" if t.shape == "ROWS" else ""
+        width = t.text(t.call.output.axes[1].extent)
+        row = f" + k % {group} * ({width})" if group else ""
         writer.line(f"auto* const tile = static_cast<{element}*>(args->scratch);")
         writer.line(f"const auto at = [=](int64_t k) {{ return tile{row}; }};")
         with writer.block("const auto done = [&](int64_t k)", "};"):
             writer.line(f"epilogue(k, k + 1, 0, {width}, at(k), {width});")
         room = f"static_cast<char*>(args->scratch) + ({t.text(t.tile_bytes())})"
     rows = "aot::tmpl::FftRows<decltype(at), decltype(done)>{at, done}"
-    writer.line(f"aot::tmpl::fft(call, begin, end, {room}, {rows});")
+    writer.line(f"aot::tmpl::{function}(call, begin, end, {room}, {rows});")

@@ -15,8 +15,8 @@ from aot.backends.cpp.template_fft import (
     RowsOfResults,
     copied_to,
     turned_to,
+    write_rows,
 )
-from aot.backends.cpp.text import Writer
 from aot.backends.cpp.tile import (
     COLUMN,
     ROW,
@@ -161,7 +161,8 @@ def emit_open_fft(kernel: TemplateKernel, graph: KernelGraph) -> EmittedKernel:
     writer.line(f"aot::tmpl::OpenFftArgs<{NAME}_config> call{{}};")
     for name, value in t.fields().items():
         writer.line(f"call.{name} = {value};")
-    _write_rows(t, writer)
+    group = f"({t.text(t.group)})" if t.is_rows else ""
+    write_rows(t, t.destination or t.turned, "fft_open", group, writer)
     return EmittedKernel(
         writer.text(),
         argument_buffers(kernel),
@@ -172,26 +173,3 @@ def emit_open_fft(kernel: TemplateKernel, graph: KernelGraph) -> EmittedKernel:
         headers=("aot/tmpl/fft_open.h",),
         grain=t.grain,
     )
-
-
-def _write_rows(t: _OpenFft, writer: Writer) -> None:
-    """The call of the template, with where its rows of results go."""
-    element, place = template_type(t.dtype), t.destination or t.turned
-    room = "args->scratch"
-    if place is not None:
-        view = copied_to(t.kernel) or t.call.output
-        address = f"{t.context.pointers[view.buffer]} + ({t.text(place.offset)})"
-        writer.line(f"auto* const out = reinterpret_cast<{element}*>({address});")
-        step = t.text(place.strides[0])
-        writer.line(f"const auto at = [=](int64_t k) {{ return out + k * ({step}); }};")
-        writer.line("const auto done = [](int64_t) {};")
-    else:
-        width = t.text(t.call.output.axes[1].extent)
-        row = f" + k % ({t.text(t.group)}) * ({width})" if t.is_rows else ""
-        writer.line(f"auto* const tile = static_cast<{element}*>(args->scratch);")
-        writer.line(f"const auto at = [=](int64_t k) {{ return tile{row}; }};")
-        with writer.block("const auto done = [&](int64_t k)", "};"):
-            writer.line(f"epilogue(k, k + 1, 0, {width}, at(k), {width});")
-        room = f"static_cast<char*>(args->scratch) + ({t.text(t.tile_bytes())})"
-    rows = "aot::tmpl::FftRows<decltype(at), decltype(done)>{at, done}"
-    writer.line(f"aot::tmpl::fft_open(call, begin, end, {room}, {rows});")
