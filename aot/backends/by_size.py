@@ -24,7 +24,7 @@ from aot.symbolic import Expr, FloorDiv, Maximum, Minimum, dim, integer, product
 E = TypeVar("E")
 
 STEPS = 2
-"""Sizes below the example's that kernels are made for, and above: `LARGER` times each."""
+"""Sizes below the example's that kernels are made for, and above: `LARGER` times as much each."""
 
 NEAR = 4
 """Times a size within which another needs no kernel of its own."""
@@ -34,6 +34,9 @@ MOST = 3
 
 MOST_OF_NESTS = 2
 """The same of loop nests, which lose less by what is not made for their sizes."""
+
+PARTS = 1 << 16
+"""What times that are no integers are a multiple of a part of."""
 
 MOST_DIMS = 2
 """Dims that vary on their own; more vary together, told apart by the elements that are touched in
@@ -203,7 +206,7 @@ def _spread(kernel: Kernel, graph: KernelGraph) -> _Spread | None:
     sizes = [size for size in (product(b.shape) for b in buffers) if size.free_symbols]
     symbols = {s for size in sizes for s in size.free_symbols}
     used = tuple(d for d in graph.dims if dim(d.name) in symbols)
-    ordered = [_values(d) for d in used]
+    ordered = [_values(d, len(used)) for d in used]
     if all(len(row) == 1 for row in ordered):
         return None
     if len(used) <= MOST_DIMS:
@@ -223,7 +226,7 @@ def _together(used: Sequence[Dim], touched: Expr, graph: KernelGraph, kernel: Ke
     own = hints_of(graph.dims).value(touched)
     ray = {own: graph.dims}
     for power in sorted(range(-STEPS, STEPS + 1), key=abs):
-        dims = _with_hints(graph.dims, {d.name: _at(d, power) for d in used})
+        dims = _with_hints(graph.dims, {d.name: _at(d, power, len(used)) for d in used})
         size = hints_of(dims).value(touched)
         if all(size >= NEAR * other or NEAR * size <= other for other in ray):
             ray[size] = dims
@@ -232,23 +235,26 @@ def _together(used: Sequence[Dim], touched: Expr, graph: KernelGraph, kernel: Ke
     return _Spread((_Scale(touched, _limits(ordered, kernel)),), cells, (ordered.index(own),))
 
 
-def _values(d: Dim) -> list[int]:
+def _values(d: Dim, count: int) -> list[int]:
     """Sizes that kernels are made for, in rising order: what the dim's range leaves of them.
 
-    An end of the range that is near another is none of its own.
+    An end of the range that is near another is none of its own. `count`: dims that vary.
     """
     found = [d.hint]
     for power in range(1, STEPS + 1):
-        if _at(d, power) >= NEAR * found[-1]:
-            found.append(_at(d, power))
-        if NEAR * _at(d, -power) <= found[0]:
-            found.insert(0, _at(d, -power))
+        if _at(d, power, count) >= NEAR * found[-1]:
+            found.append(_at(d, power, count))
+        if NEAR * _at(d, -power, count) <= found[0]:
+            found.insert(0, _at(d, -power, count))
     return found
 
 
-def _at(d: Dim, power: int) -> int:
-    """A size so many steps from the example's, as near as the dim allows."""
-    return at_scale(d, LARGER ** max(power, 0), LARGER ** max(-power, 0))
+def _at(d: Dim, power: int, count: int) -> int:
+    """A size so many steps from the example's, as near as the dim allows.
+
+    A step is `LARGER` times as much of all that `count` dims measure: a root of it for each.
+    """
+    return at_scale(d, round(PARTS * LARGER ** (power / count)), PARTS)
 
 
 def _limits(sizes: Sequence[int], kernel: Kernel) -> tuple[int, ...]:

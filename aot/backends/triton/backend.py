@@ -13,6 +13,7 @@ from aot.backends.triton.body import ATOMICS
 from aot.backends.triton.compile import ALIGNMENT, begin, compile_kernels
 from aot.backends.triton.context import narrow_when, narrowed
 from aot.backends.triton.gpu import GPUS, Gpu
+from aot.backends.triton.held_rows import row_choices
 from aot.backends.triton.kernel import NAME, EmittedKernel, emit_kernel
 from aot.backends.triton.prepare import has_room, prepare_kernels
 from aot.backends.triton.ready import READY
@@ -178,7 +179,9 @@ def _choices(
     first = own if small is graph else emitted(small)
     if first is None:
         small, first = graph, own
-    found = by_size(kernel, small, first, emitted, lambda e: (e.function, e.signature, e.options))
+    found = row_choices(kernel, small, emitted) or by_size(
+        kernel, small, first, emitted, lambda e: (e.function, e.signature, e.options)
+    )
     if small is graph:
         return found
     narrow, wide = narrow_when(parts, graph)

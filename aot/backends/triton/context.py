@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from aot.backends.triton.gpu import Gpu
 from aot.ir.dtypes import DType
+from aot.ir.hints import Hints
 from aot.ir.kernel_facts import (
     argument_buffers,
     kernel_axes,
@@ -32,6 +33,9 @@ from aot.symbolic import (
 )
 
 INT32_LIMIT = 2**31 - 1
+
+MOST_WASTE = 2
+"""Times the points of a row that a tile may have lanes, where it holds whole rows."""
 
 
 PROGRAM = "tl.program_id(0)"
@@ -126,6 +130,8 @@ class KernelContext:
     sizes: tuple[Symbol, ...]
     wide: bool
     early: bool
+    most: Mapping[Expr, int] = field(default_factory=dict)
+    """Of sizes that are known to have an end in this kernel: the greatest they may be."""
 
     @property
     def index_type(self) -> str:
@@ -139,6 +145,16 @@ class KernelContext:
             total = total + product((i, s))
         return self.ranges.simplify(total)
 
+    def most_points(self, axes: Iterable[Axis], hints: Hints) -> int | None:
+        """Points that an iteration space has at most; None where that says little or nothing.
+
+        It says little where these are several times as many as at the hints.
+        """
+        points = product([a.extent for a in axes])
+        most = int(points) if points.is_Integer else self.most.get(points)
+        near = most is not None and most < max(1, MOST_WASTE * hints.value(points))
+        return most if points.is_Integer or near else None
+
 
 def make_context(kernel: FusedKernel, graph: KernelGraph, gpu: Gpu) -> KernelContext:
     """Names and facts of the kernel, numbered by position so that equal kernels read equal."""
@@ -149,7 +165,13 @@ def make_context(kernel: FusedKernel, graph: KernelGraph, gpu: Gpu) -> KernelCon
     names = {s: f"d{k}" for k, s in enumerate(sizes)}
     pointers = {b: f"p{k}" for k, b in enumerate(argument_buffers(kernel))}
     wide = bool(_wide_sizes(kernel, graph))
-    return KernelContext(graph.buffers, names, pointers, ranges, sizes, wide, gpu.starts_early)
+    most = {
+        r.left: int(r.right)
+        for r in graph.relations
+        if r.relation == "<=" and r.right.is_Integer and r.left.free_symbols
+    }
+    early = gpu.starts_early
+    return KernelContext(graph.buffers, names, pointers, ranges, sizes, wide, early, most)
 
 
 def narrow_when(kernels: Iterable[FusedKernel], graph: KernelGraph) -> tuple[Expr, Expr]:

@@ -26,19 +26,12 @@ from aot.backends.triton.reduction import (
     searched_with,
     store_reduced,
 )
+from aot.backends.triton.row_tiling import Piece, RowTile, row_tile
 from aot.backends.triton.shared_reads import SharedReads
 from aot.backends.triton.short_reduction import ShortBody, emit_stage
 from aot.backends.triton.short_tile import LANES, ShortTile, short_rows, short_tile
 from aot.backends.triton.text import Writer, index_text, pointer_type
-from aot.backends.triton.tiling import (
-    WARP,
-    Piece,
-    PointTile,
-    RowTile,
-    point_tile,
-    power_above,
-    row_tile,
-)
+from aot.backends.triton.tiling import WARP, PointTile, point_tile, power_above
 from aot.backends.triton.walks import VECTOR_BYTES, find_walk, open_turn, turns
 from aot.ir.hints import Hints
 from aot.ir.kernel_facts import argument_buffers, index_exprs

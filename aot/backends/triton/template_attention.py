@@ -27,9 +27,10 @@ from aot.backends.triton.gluon import stores_vectors, takes_epilogue
 from aot.backends.triton.gpu import Gpu
 from aot.backends.triton.hooks import Hooks
 from aot.backends.triton.kernel import GLUON, TRITON, EmittedKernel, line_grid, program_id
+from aot.backends.triton.row_tiling import ALIGNED_BYTES
 from aot.backends.triton.template_matmul import ALIGNED
 from aot.backends.triton.text import index_text
-from aot.backends.triton.tiling import ALIGNED_BYTES, power_above
+from aot.backends.triton.tiling import power_above
 from aot.errors import InternalError
 from aot.ir.dtypes import BOOL, FLOAT32, DType
 from aot.ir.hints import Hints

@@ -106,7 +106,10 @@ def emit_scan(kernel: TemplateKernel, graph: KernelGraph, hints: Hints, gpu: Gpu
     across = _walks_rows(context, element, row, column)
     size = 4 if x.dtype.is_float and x.dtype.compute.itemsize == 4 else 8
     most = _LOG_BYTES if call.combine == "logaddexp" else _BYTES
-    tile = scan_tile(row, column, hints, gpu.units, across=across, size=size, most=most // size)
+    ends = context.most_points((column,), hints)
+    tile = scan_tile(
+        row, column, hints, gpu.units, across=across, size=size, most=most // size, ends=ends
+    )
     if across and call.part is None and call.combine != "logaddexp":
         tile = down_tile(row, hints, gpu.units, x.dtype.itemsize) or tile
     if call.part is not None:
@@ -193,19 +196,28 @@ def _walks_rows(context: KernelContext, element: Node, row: Axis, column: Axis) 
 
 
 def scan_tile(
-    row: Axis, column: Axis, hints: Hints, units: int, *, across: bool, size: int, most: int
+    row: Axis,
+    column: Axis,
+    hints: Hints,
+    units: int,
+    *,
+    across: bool,
+    size: int,
+    most: int,
+    ends: int | None,
 ) -> ScanTile:
     """The blocks of a scan.
 
     `across`: neighbours in memory belong to different rows. `size`: bytes of an accumulated value.
-    `most`: values of a block.
+    `most`: values of a block. `ends`: elements of a row at most; None where that is not known.
     """
-    rows, columns = max(1, hints.value(row.extent)), max(1, hints.value(column.extent))
+    rows = max(1, hints.value(row.extent))
+    columns = max(1, hints.value(column.extent) if ends is None else ends)
     short = max(1, most // power_above(columns))
     high = _ACROSS if across else min(short, power_above(max(1, rows // units)))
     high = min(high, power_above(rows))
     wide = min(power_above(columns), most // high)
-    looped = not (is_int(column.extent) and columns <= wide)
+    looped = ends is None or columns > wide
     warps = max(1, min(8, high * wide * size // (WARP * _THREAD_BYTES)))
     return ScanTile(high, wide, warps, looped)
 

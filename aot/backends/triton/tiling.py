@@ -1,119 +1,25 @@
-"""Tiles: which axes a kernel's programs flatten into rows and columns, and in what blocks."""
+"""Tiles of kernels whose only loops are outer ones, and what tiles of all kernels share."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from aot.backends.guards import Guard
 from aot.backends.triton.context import KernelContext, TileDim
-from aot.backends.triton.online import is_online
 from aot.backends.triton.ops import ASK_LANES
 from aot.backends.triton.shared_reads import SharedReads, shared_reads, shared_work
 from aot.ir.hints import Hints, op_weight
-from aot.ir.kernels import NestKernel, Stage
+from aot.ir.kernels import NestKernel
 from aot.ir.nests import Axis
 from aot.ir.scalar import Access, Node, loads, postorder
-from aot.symbolic import Expr, Symbol, coefficient_of
+from aot.symbolic import coefficient_of
 
 Guards = Mapping[Node, Guard]
 """The selections of a kernel that are written with branches."""
 
-PERSISTENT_POINTS = 16384
-"""Points of a row that one tile may hold; longer rows are walked in a loop."""
-
-LOOP_POINTS = 4096
-"""Points of a row that one turn of such a loop takes; half as many of numbers of eight bytes: sums
-of float64 took 0.8 of the time so on an H200."""
-
-NEAR_ROWS = (1 << 16, 1 << 19)
-NEAR_BYTES, NEAR_WARPS = 65536, 32
-"""Bytes of rows, from and up to, that are walked again by programs which fill a multiprocessor
-each, of so many bytes a turn: what so few rows have read is in the second-level cache still.
-Softmax of 512 rows of 131,072 on an H200: 176 us, before 202, in bfloat16 85, before 108; layer
-norms of 65,536 in bfloat16 74, before 116."""
-
-TILE_POINTS = 4096
-"""Points of a tile of several short rows."""
-
-WHOLE_POINTS, ODD_POINTS = 1024, 2048
-"""Points of a tile down columns of a matrix that is not cut into parts, of which there are enough
-for all programs; and where these are read one by one, which wants more loads of a thread. Such
-programs are long, and small ones are more even: on an H200 sums of 749 x 89552 float64 took 135 us
-with 1024, 158 with 2048 and 151 with `TILE_POINTS`, argmax of 479 x 131072 bfloat16 38, 43 and 50,
-of 751 x 86175 float16, at odd addresses, 128, 79 and 112. Parts are even as they are: means of 1912
-x 35090 float16 in four parts took 100, 102 and 50."""
-
-WORD_BYTES = 4
-"""That a load of neighbours takes at least."""
-
 THREAD_POINTS = 8
 """Points of a tile for each thread."""
-
-ROW_THREAD_POINTS = {1024: 32}
-LONG_THREAD_POINTS = 64
-"""Points of rows of up to so many elements, and of longer ones, that a thread holds at most:
-threads that hold more exchange less, and fewer warps wait for each other. On an H200 that took 0.3
-to 0.7 of 8 points (argmax of 147 elements, softmax of 1011, norms of 1104 and 16,384, variance of
-1208)."""
-
-TURN_POINTS = 16
-"""The same, of tiles that are walked in turns, or down their columns."""
-
-ONLINE_POINTS, WAVE = 32, 8
-"""The same, of the one walk of exponentials where so few programs a processor are all under way:
-parts of 239 x 274,072 took 62 us on an H200 by 4 warps, 70 by 8; 4096 rows of 50,304 206, 200."""
-
-PLACED_POINTS, WIDE_PLACED = 32, 2048
-"""The same, of extremes whose places are wanted down columns that a tile holds, or of eight bytes,
-and points of a turn of these: argmax down 64 x 1048576 float32 took 69 us on an H200 with 32 or 64,
-168 with 16; `max` down 15287 x 4096 float64 155, and 191 with 16 of 4096. Of halves, walked in
-turns, 16 are the best."""
-
-ALIGNED_BYTES = 16
-"""What rows along the last outer axis are a multiple of where they are vectors to the compiler."""
-
-LEAST_ROWS, MOST_ROWS = 8, 1.5
-"""Rows of a tile that are worth being counted along one axis, and the lanes that it may cost."""
-
-WHOLE_COLUMNS, HELD_COLUMNS = 64, 256
-"""Points of a column that a tile holds; and where it is reduced more than once."""
-
-HELD_BYTES, HELD_THREAD_BYTES = 32768, 256
-"""Of such a tile, and of a thread of it, as they are computed with: twice the threads took 1.1
-(float32) and 1.7 (bfloat16) of the time on an H100, twice the tile in float64 1.3."""
-
-HALVES_HELD, SECTOR_BYTES = 4, 32
-"""So many of a thread's bytes where halves are read: variances of 65536 x 1024 bfloat16 took 45 us
-on an H200 by one warp for 32 columns, 43 by two and 42 by two for 64, which are a line, 50 by four
-for 32. Columns of a tile that come from memory together, at least."""
-
-HELD_REGISTERS = 128
-"""Of a thread, for what it has read of its rows."""
-
-ROW_WEIGHT, DEAR_ROWS = 2500, 4096
-"""Price of a thread's points of rows of so many elements, from which on half of them are enough:
-others compute while it waits. GELU and norm of 8192 x 4096 bfloat16 took 59 us on an H200 by two
-warps a row and 53 by four, of 16384 x 4096 float32 204 and 192, of 4096 x 16384 bfloat16 139 and
-136 by twice the warps; of 60787 x 1104 138 and 143."""
-
-LEAST_TILE_POINTS, LEAST_TILE_BYTES = 1024, 6144
-MOST_TILE_LANES = 3072
-"""Of a tile of short rows, and what its rows move, unless it has too many lanes then; of longer
-ones a tile has two. A program takes 1.2 ns to start, however little it does: in that time an H200
-moves 5 KB. Means of 419430 x 160 bfloat16 took 129 us with rows of 1024 points, 36 with these,
-norms of 1337492 x 48 104 and 35, rms norms of 215092 x 312 132 and 74; with 4096 lanes logsumexp of
-272800 x 246 took 108 us, 86 with 1024 points, 79 with these. Places of extremes take longer with
-more rows (1032444 x 65: 158 us, 226), of float64 with two of them (118149 x 568: 157 us, 226)."""
-
-BUSY_WARPS = 4
-"""Of each of a device's units: where there are fewer, programs have more warps."""
-
-MOST_OF_TILE = 0.8
-"""Of a tile's lanes: with so few or fewer a row is two tiles, one after the other."""
-
-LEAST_PIECE = 16
-"""Points of the second one."""
 
 LONG_BODY_WEIGHT = 800
 """Price of a thread's points from which a kernel's code outgrows the instruction cache."""
@@ -122,6 +28,7 @@ LONG_BODY_POINTS = 512
 """Points of a tile whose threads have few points each."""
 
 WARP = 32
+
 CROSSING_LEAST, CROSSED_LEAST = 16, 4
 """Extent from which a loop that some access walks contiguously earns a tile dimension, of those
 that strides are walked along, and of the contiguous one."""
@@ -129,20 +36,14 @@ that strides are walked along, and of the contiguous one."""
 CROSSING, CROSSING_POINTS = 64, 4096
 """Of a side of such a tile, and points of it: where one side is short the other one is longer."""
 
-
 MOST_TURNS = 8
 """Tiles of one warp that a program computes in turn: more programs take long to start."""
 
 UNIT_WARPS = 16
 """Programs of one warp, of each of a device's units, from which on they take several tiles."""
 
-
 SHARED_WARPS = 4
 """Of a program that computes several points of an axis."""
-
-WIDE_NUMBER, WARP_ROW, WARP_POINTS = 8, 256, 512
-"""Bytes of a number of which a load has two, the longest row that a warp has to itself, and points
-of such rows that it takes at once."""
 
 WARP_REGISTERS = 64
 """Of a thread, where the rest of a body is cheap: so many that a processor holds all the programs
@@ -174,55 +75,6 @@ class PointTile:
         return {"num_warps": self.warps, **most}
 
 
-@dataclass(frozen=True)
-class Piece(TileDim):
-    """A part of a row that a tile holds, from element `start` on."""
-
-    start: int = 0
-
-    @property
-    def is_exact(self) -> bool:
-        """True when it ends within the row."""
-        return self.start + self.block <= int(self.points)
-
-
-def pieces_of(dim: TileDim) -> tuple[Piece, ...]:
-    """A whole row as a tile, or as two where one would have many lanes beyond its end."""
-    sizes = _piece_sizes(int(dim.points), dim.block)
-    starts = (0, sizes[0])
-    names = (dim.name, f"{dim.name}_rest")
-    return tuple(
-        Piece(name, dim.axes, size, dim.position, start=start)
-        for name, size, start in zip(names, sizes, starts, strict=False)
-    )
-
-
-def _piece_sizes(points: int, block: int) -> tuple[int, ...]:
-    """Lanes of a tile, or of both, for a row of so many points that a tile of `block` holds."""
-    wide = block // 2
-    rest = max(LEAST_PIECE, power_above(points - wide))
-    return (wide, rest) if wide + rest <= MOST_OF_TILE * block else (block,)
-
-
-@dataclass(frozen=True)
-class RowTile:
-    """Tile of a kernel with inner loops.
-
-    `rows`: the outer axes, but for those `apart`, at one point of which a program is. `columns`: a
-    dimension for each inner iteration space, by its extents; `looped`: those that take several
-    turns. `pieces`: by name, those that are several tiles. `near`: a later walk finds what earlier
-    ones have read in caches, if these keep it.
-    """
-
-    rows: TileDim
-    columns: Mapping[tuple[Expr, ...], TileDim]
-    looped: frozenset[str]
-    warps: int
-    pieces: Mapping[str, tuple[Piece, ...]]
-    apart: tuple[Axis, ...] = ()
-    near: bool = False
-
-
 def power_above(number: int) -> int:
     """The least power of two that is at least `number`."""
     return 1 << max(0, number - 1).bit_length()
@@ -241,7 +93,7 @@ def point_tile(
         return PointTile((TileDim("x", kernel.outer, block, 0),), 1)
     block = max(128, min(1024, power_above(points // units)))
     block = min(block, power_above(max(1, points)))
-    nodes = postorder(_roots(kernel))
+    nodes = postorder(roots_of(kernel))
     if guards or any(n.op in ASK_LANES for n in nodes):
         return _warp_tile(kernel, nodes, points, units, guards)
     weight = sum(map(op_weight, nodes))
@@ -310,13 +162,14 @@ def _warp_tile(
     return PointTile((dim,), 1, turns, WARP_REGISTERS if few else 0)
 
 
-def _reads(kernel: NestKernel) -> list[Access]:
+def memory_reads(kernel: NestKernel) -> list[Access]:
     """What the kernel reads of memory, each once."""
-    found = dict.fromkeys(n.attr for n in loads(_roots(kernel)))
+    found = dict.fromkeys(n.attr for n in loads(roots_of(kernel)))
     return [a for a in found if isinstance(a, Access) and a.buffer not in kernel.local]
 
 
-def _roots(kernel: NestKernel) -> list[Node]:
+def roots_of(kernel: NestKernel) -> list[Node]:
+    """What the kernel's nests store and reduce, all of it."""
     return [r for s in kernel.stages for n in s.nests for r in n.roots]
 
 
@@ -341,11 +194,11 @@ def _crossing(kernel: NestKernel, context: KernelContext, hints: Hints) -> Axis 
             if access.binds:
                 continue
             offset = context.offset(access.buffer, access.index)
-            if any(_stride(offset, axis.symbol) in (0, 1) for axis in last):
+            if any(coefficient_of(offset, axis.symbol) in (0, 1) for axis in last):
                 continue
             for axis in kernel.outer[: -len(last)]:
                 wide = hints.value(axis.extent) >= CROSSED_LEAST
-                if wide and _stride(offset, axis.symbol) == 1:
+                if wide and coefficient_of(offset, axis.symbol) == 1:
                     return axis
     return None
 
@@ -359,241 +212,3 @@ def _last_axes(outer: tuple[Axis, ...], hints: Hints) -> tuple[Axis, ...]:
     while count < len(outer) and hints.volume(outer[-count:]) < CROSSING_LEAST:
         count += 1
     return outer[-count:]
-
-
-def _stride(offset: Expr, symbol: Symbol) -> Expr | None:
-    return coefficient_of(offset, symbol)
-
-
-def row_tile(kernel: NestKernel, context: KernelContext, hints: Hints, units: int) -> RowTile:
-    """The tile of a kernel with inner loops or reductions."""
-    spaces: dict[tuple[Expr, ...], Stage] = {}
-    for stage in kernel.stages:
-        spaces.setdefault(tuple(a.extent for a in stage.order), stage)
-    rows = max(1, hints.volume(kernel.outer))
-    longest = max(hints.volume(s.order) for s in spaces.values())
-    across = any(_rows_contiguous(kernel, s, context, kernel.outer) for s in spaces.values())
-    held = across and len(kernel.stages) > 1 and WHOLE_COLUMNS < longest <= HELD_COLUMNS
-    size, narrow = _widest_element(kernel), _narrowest_read(kernel, context)
-    single = _finds_places(kernel) and narrow == 8
-    block = _row_block(rows, longest, across, units, _moved(kernel, context), 1 + (not single))
-    block = block if across else min(block, _most_rows(longest, size))
-    if held:
-        # Halves have whole lines beside each other; few columns are shared out to all.
-        lanes = (2 if narrow <= 2 else 1) * HELD_BYTES // size // power_above(longest)
-        few = max(SECTOR_BYTES // size, power_above(rows * 4 // units))
-        block = min(block, lanes, few)
-    wide = _own_rows(kernel, context, hints, block) if across else 0
-    block = wide or block
-    columns: dict[tuple[Expr, ...], TileDim] = {}
-    looped: set[str] = set()
-    near = not across and _is_near(kernel, context, longest)
-    turn = _near_points(kernel, context) if near else LOOP_POINTS * 4 // size
-    placed = across and not held and _finds_places(kernel)
-    wide_placed = False
-    if across and not held:
-        turn = _across_points(kernel, context, hints, rows // block >= units)
-        wide_placed = placed and narrow == 8
-        turn = WIDE_PLACED if wide_placed else turn
-        if wide_placed and _crosses_lines(kernel, hints, block):
-            block, turn = block // 2, turn // 2
-    for extents, stage in spaces.items():
-        dim, loops = _columns(
-            f"r{len(columns)}", stage, context, hints, block, across and not held, turn
-        )
-        columns[extents] = dim
-        if loops:
-            looped.add(dim.name)
-    held_whole = [d for d in columns.values() if d.name not in looped and not across]
-    pieces = {} if _finds_places(kernel) else {d.name: pieces_of(d) for d in held_whole}
-    pieces = {name: found for name, found in pieces.items() if len(found) > 1}
-    widest = block * max(
-        sum(p.block for p in pieces.get(d.name, ())) or d.block for d in columns.values()
-    )
-    each = TURN_POINTS if across or looped else _row_points(kernel, context, longest)
-    if looped and not across and rows <= WAVE * units and is_online(kernel.stages):
-        each = ONLINE_POINTS
-    own = {s.buffer for t in kernel.stages for n in t.nests for s in n.stores}
-    read = [context.buffers[a.buffer].dtype for a in _reads(kernel) if a.buffer not in own]
-    halves = all(dtype.itemsize <= 2 for dtype in read)
-    each = (HALVES_HELD if halves else 1) * HELD_THREAD_BYTES // size if held else each
-    each = PLACED_POINTS if placed and (not looped or wide_placed) else each
-    warps = power_above(min(16, -(-widest // (WARP * each))))
-    while warps * WARP * THREAD_POINTS < widest and warps * (rows // block) < BUSY_WARPS * units:
-        warps *= 2
-    warps = NEAR_WARPS if near else min(16, warps)
-    outer = kernel.outer[-1:] if wide else kernel.outer
-    dim = TileDim("x", outer, block, 0)
-    apart = kernel.outer[:-1] if wide else ()
-    return RowTile(dim, columns, frozenset(looped), warps, pieces, apart, near)
-
-
-def _crosses_lines(kernel: NestKernel, hints: Hints, block: int) -> bool:
-    """Whether tiles of parts of columns lie in two of these: half as many warps wait less.
-
-    `max` down 14513 x 4624 float64 took 272 us on an H200 with blocks of 64, 171 with 32.
-    """
-    return len(kernel.outer) > 1 and hints.value(kernel.outer[-1].extent) % block != 0 < block // 32
-
-
-def _across_points(kernel: NestKernel, context: KernelContext, hints: Hints, many: bool) -> int:
-    """Points of a turn down columns; `many`: programs of them keep the device busy."""
-    if not many or len(kernel.outer) > 1:
-        return TILE_POINTS
-    size = _narrowest_read(kernel, context)
-    whole = hints.value(kernel.outer[0].extent) * size % WORD_BYTES == 0
-    return WHOLE_POINTS if whole else ODD_POINTS
-
-
-def _is_near(kernel: NestKernel, context: KernelContext, longest: int) -> bool:
-    """True where long rows, of single precision or less, are reduced and then read again."""
-    *others, last = kernel.stages
-    again = any(s.order for s in others) and any(not n.reduction for n in last.nests)
-    if longest <= PERSISTENT_POINTS or not last.order or not again:
-        return False
-    found: dict[str, int] = {}
-    for access in _reads(kernel):
-        own = {s for e in access.index for s in e.free_symbols}
-        if not access.binds and own & {a.symbol for a in kernel.outer}:
-            found[access.buffer] = context.buffers[access.buffer].dtype.itemsize
-    least, most = NEAR_ROWS
-    narrow = _widest_element(kernel) <= 4
-    return narrow and least <= longest * sum(found.values()) <= most
-
-
-def _near_points(kernel: NestKernel, context: KernelContext) -> int:
-    """Points of a turn over rows that are near: as many bytes of halves as of singles."""
-    return NEAR_BYTES // max(2, *(context.buffers[a.buffer].dtype.itemsize for a in _reads(kernel)))
-
-
-def _own_rows(kernel: NestKernel, context: KernelContext, hints: Hints, most: int) -> int:
-    """Rows of a tile that counts along the last outer axis alone; 0: along all of them together.
-
-    Where memory runs along that axis and its extent is odd, the compiler does not see neighbours
-    among rows that are counted through all axes, and reads each by itself, across the tile.
-    """
-    if len(kernel.outer) < 2 or most < LEAST_ROWS:
-        return 0
-    extent = hints.value(kernel.outer[-1].extent)
-    size = _narrowest_read(kernel, context)
-    exact = kernel.outer[-1].extent.is_Integer and extent * size % ALIGNED_BYTES == 0
-    if exact or not any(
-        _rows_contiguous(kernel, s, context, kernel.outer[-1:]) for s in kernel.stages
-    ):
-        return 0
-    covered = {s: -(-extent // s) * s for s in (most, most // 2) if s >= LEAST_ROWS}
-    least = min(covered.values())
-    best = max(s for s, lanes in covered.items() if lanes * 8 <= least * 9)
-    return best if covered[best] <= MOST_ROWS * extent else 0
-
-
-def _widest_element(kernel: NestKernel) -> int:
-    """Bytes of the widest numbers that are reduced."""
-    sizes = (n.dtype.compute.itemsize for n in postorder(_roots(kernel)) if n.op == "reduce")
-    return max(4, max(sizes, default=4))
-
-
-def _narrowest_read(kernel: NestKernel, context: KernelContext) -> int:
-    """Bytes of the narrowest elements that are read."""
-    return min((context.buffers[a.buffer].dtype.itemsize for a in _reads(kernel)), default=4)
-
-
-def _finds_places(kernel: NestKernel) -> bool:
-    nodes = postorder(_roots(kernel))
-    return any(n.op == "reduce" and n.attr in ("argmin", "argmax") for n in nodes)
-
-
-def _row_points(kernel: NestKernel, context: KernelContext, longest: int) -> int:
-    """Points of a thread: what it has read of its rows stays in registers until the last use."""
-    outer, held = {a.symbol for a in kernel.outer}, 0
-    for node in loads(_roots(kernel)):
-        access = node.attr
-        assert isinstance(access, Access)
-        free = {s for e in access.index for s in e.free_symbols}
-        if access.buffer not in kernel.local and (access.binds or not free <= outer):
-            each = context.buffers[access.buffer].dtype.compute.itemsize
-            held += max(1, each // 4) * bool(access.binds or free & outer)
-    found = (each for length, each in ROW_THREAD_POINTS.items() if longest <= length)
-    points = next(found, LONG_THREAD_POINTS) * 4 // _widest_element(kernel)
-    while points > THREAD_POINTS and points * held > HELD_REGISTERS:
-        points //= 2
-    dear = points * sum(map(op_weight, postorder(_roots(kernel)))) > ROW_WEIGHT
-    return points // 2 if dear and longest >= DEAR_ROWS else points
-
-
-def _rows_contiguous(
-    kernel: NestKernel, stage: Stage, context: KernelContext, outer: Sequence[Axis]
-) -> bool:
-    """True when the stage's largest reads are contiguous along outer axes, not the inner."""
-    if not outer or not stage.order:
-        return False
-    found = False
-    for node in loads([r for n in stage.nests for r in n.roots]):
-        access = node.attr
-        assert isinstance(access, Access)
-        if access.binds or access.buffer in kernel.local:
-            continue
-        offset = context.offset(access.buffer, access.index)
-        if any(_stride(offset, a.symbol) == 1 for a in stage.order):
-            return False
-        inner = any(a.symbol in offset.free_symbols for a in stage.order)
-        found |= inner and any(_stride(offset, a.symbol) == 1 for a in outer)
-    return found
-
-
-def _moved(kernel: NestKernel, context: KernelContext) -> int:
-    """Bytes that a point of a row reads and writes; 0 where places of extremes are found."""
-    if _finds_places(kernel):
-        return 0
-    outer = {a.symbol for a in kernel.outer}
-    stores = [store for stage in kernel.stages for nest in stage.nests for store in nest.stores]
-    places = [(a.buffer, a.index) for a in _reads(kernel)] + [(s.buffer, s.index) for s in stores]
-    found: dict[str, int] = {}
-    for buffer, index in places:
-        own = {s for e in index for s in e.free_symbols}
-        if buffer not in kernel.local and own & outer and own - outer:
-            found[buffer] = context.buffers[buffer].dtype.itemsize
-    return sum(found.values())
-
-
-def _row_block(rows: int, longest: int, across: bool, units: int, moved: int, least: int) -> int:
-    if across:
-        return min(64, power_above(rows), max(1, power_above(rows * 16 // units)))
-    wide = power_above(longest)
-    points = max(LEAST_TILE_POINTS, min(TILE_POINTS, least * wide))
-    short = max(1, points // wide)
-    lanes = sum(_piece_sizes(longest, wide))
-    while 0 < short * longest * moved < LEAST_TILE_BYTES and 2 * short * lanes <= MOST_TILE_LANES:
-        short *= 2
-    return min(short, power_above(max(1, rows // units)), power_above(rows))
-
-
-def _most_rows(longest: int, size: int) -> int:
-    """Rows of a tile; of numbers of 8 bytes so few that one warp has a row to itself.
-
-    Two warps with a row tell each other through shared memory what they reduced: softmax of rows of
-    128 float64 took 345 us on an H200 by 8 rows and two warps, 263 by 4 rows and one, 302 by 2, 357
-    by 8 and one.
-    """
-    alone = size == WIDE_NUMBER and WARP * 2 < longest <= WARP_ROW
-    return max(1, WARP_POINTS // power_above(longest)) if alone else TILE_POINTS
-
-
-def _columns(
-    name: str,
-    stage: Stage,
-    context: KernelContext,
-    hints: Hints,
-    rows: int,
-    across: bool,
-    turn: int,
-) -> tuple[TileDim, bool]:
-    """The tile dimension of an inner iteration space, and whether it takes several turns."""
-    extents = [a.extent for a in stage.order]
-    static = all(e.is_Integer for e in extents)
-    points = max(1, hints.volume(stage.order))
-    fits = static and points * rows <= PERSISTENT_POINTS
-    if fits and (not across or points <= WHOLE_COLUMNS):
-        return TileDim(name, stage.order, power_above(points), 1), False
-    block = turn // rows
-    return TileDim(name, stage.order, max(16, min(block, power_above(points))), 1), True

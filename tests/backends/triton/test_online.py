@@ -10,7 +10,7 @@ from collections.abc import Callable
 import pytest
 import torch
 
-from aot.backends.triton import tiling
+from aot.backends.triton import row_tiling
 from aot.backends.triton.online import find_online
 from aot.frontend.capture import Captured
 from aot.ir.kernels import NestKernel
@@ -22,8 +22,8 @@ LENGTH = 300
 @pytest.fixture(autouse=True)
 def short_turns(monkeypatch: pytest.MonkeyPatch) -> None:
     """Rows are walked in turns of a few elements, so that small ones will do."""
-    monkeypatch.setattr(tiling, "PERSISTENT_POINTS", 128)
-    monkeypatch.setattr(tiling, "LOOP_POINTS", 64)
+    monkeypatch.setattr(row_tiling, "PERSISTENT_POINTS", 128)
+    monkeypatch.setattr(row_tiling, "LOOP_POINTS", 64)
 
 
 def row(**places: float) -> torch.Tensor:

@@ -130,7 +130,8 @@ def test_logarithms_of_sums_of_uneven_values(name, length):
 
 def tile(rows, columns, *, across=False):
     axes = (Axis(var("r"), integer(rows)), Axis(var("c"), integer(columns)))
-    return scan_tile(*axes, hints_of(()), 512, across=across, size=4, most=8192)
+    kind = {"across": across, "size": 4, "most": 8192, "ends": columns}
+    return scan_tile(*axes, hints_of(()), 512, **kind)
 
 
 LONG = {

@@ -1,0 +1,110 @@
+"""Functions of rows whose length only a run knows: some hold a row as a whole, others walk it.
+
+What a tile holds is read once; what is walked is read again for every reduction, in as many turns.
+How long a row may be is part of a function then: it is one of those lengths alone, and the sizes of
+a run choose. Softmax of 178,481 rows of 376 float16 took 117 us on an H200 with the row in a tile
+of 512, 153 in one of 1024, 159 in the best of turns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+from aot.backends.by_size import Choice
+from aot.backends.triton.crossed import is_crossed
+from aot.backends.triton.kernel import EmittedKernel
+from aot.backends.triton.row_tiling import PERSISTENT_POINTS
+from aot.backends.triton.tiling import power_above
+from aot.ir.hints import at_scale, hints_of
+from aot.ir.kernels import ALWAYS, Kernel, KernelGraph, NestKernel, TemplateKernel
+from aot.ir.templates.scan import Scan
+from aot.ir.tensors import SizeRelation
+from aot.symbolic import Expr, FloorDiv, Maximum, Minimum, dim, integer, product
+
+STEP = 4
+"""Times the lengths of one function that those of the next are: half the lanes are idle at most
+lengths between, which costs about as much as turns do."""
+
+HELD = 3
+"""Functions that hold rows, if tiles can: of the example's length and of longer ones."""
+
+LEAST_LENGTH = 8
+"""Lanes of the shortest tile."""
+
+Emit = Callable[[KernelGraph], EmittedKernel | None]
+
+
+def row_choices(
+    kernel: Kernel, graph: KernelGraph, emit: Emit
+) -> tuple[Choice[EmittedKernel], ...]:
+    """The functions of a kernel of rows of an unknown length; none where it has no such rows.
+
+    Some hold rows as long as the example's and longer ones; one walks along what is longer still.
+
+    Args:
+        kernel: The kernel.
+        graph: Its graph.
+        emit: The function for a graph; None where it cannot be had.
+    """
+    size = _row_size(kernel)
+    if size is None:
+        return ()
+    least = max(LEAST_LENGTH, power_above(hints_of(graph.dims).value(size)))
+    lengths = [least * STEP**k for k in range(HELD) if least * STEP**k <= PERSISTENT_POINTS]
+    if not lengths:
+        return ()
+    found: list[tuple[EmittedKernel | None, Expr]] = []
+    for length, above in zip(lengths, (0, *lengths), strict=False):
+        at = _held(_with_length(graph, size, length), size, length)
+        found.append((emit(at), _above(size, above) * _up_to(size, length)))
+    longer = lengths[-1] * STEP
+    found.append((emit(_with_length(graph, size, longer)), _above(size, lengths[-1])))
+    return tuple(_named(kernel, found)) if all(made for made, _ in found) else ()
+
+
+def _named(
+    kernel: Kernel, found: list[tuple[EmittedKernel | None, Expr]]
+) -> Iterator[Choice[EmittedKernel]]:
+    for k, (made, when) in enumerate(found):
+        assert made is not None
+        yield Choice(made, Minimum(ALWAYS, when), f"{kernel.name}_size{k}" if k else kernel.name)
+
+
+def _row_size(kernel: Kernel) -> Expr | None:
+    """The length of a kernel's rows; None where it is known, or there are several or none."""
+    sizes: set[Expr] = set()
+    if isinstance(kernel, TemplateKernel):
+        calls = [kernel.template] if isinstance(kernel.template, Scan) else []
+        sizes = {call.output.axes[1].extent for call in calls if call.part is None}
+    elif isinstance(kernel, NestKernel) and not is_crossed(kernel):
+        sizes = {product([a.extent for a in s.order]) for s in kernel.stages if s.order}
+    open_sizes = [size for size in sizes if size.free_symbols]
+    return open_sizes[0] if len(open_sizes) == 1 else None
+
+
+def _held(graph: KernelGraph, size: Expr, length: int) -> KernelGraph:
+    """The graph of which it is known that rows are no longer than this."""
+    known = SizeRelation(size, "<=", integer(length), "rows that a tile holds")
+    return replace(graph, relations=(*graph.relations, known))
+
+
+def _with_length(graph: KernelGraph, size: Expr, length: int) -> KernelGraph:
+    """The graph with hints at which rows are about as long, by the largest of their dims."""
+    own = hints_of(graph.dims).value(size)
+    used = [d for d in graph.dims if dim(d.name) in size.free_symbols]
+    largest = max(used, key=lambda d: d.hint)
+    dims = [
+        replace(d, hint=at_scale(d, length, max(1, own))) if d is largest else d for d in graph.dims
+    ]
+    return replace(graph, dims=tuple(dims))
+
+
+def _above(size: Expr, length: int) -> Expr:
+    """1 where rows are longer than this, else 0."""
+    return Minimum(ALWAYS, FloorDiv(size, integer(length + 1))) if length else ALWAYS
+
+
+def _up_to(size: Expr, length: int) -> Expr:
+    """1 where rows are no longer than this, else 0."""
+    return Maximum(integer(0), 1 - FloorDiv(size, integer(length + 1)))
