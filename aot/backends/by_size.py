@@ -222,10 +222,13 @@ def _spread(kernel: Kernel, graph: KernelGraph) -> _Spread | None:
 
 
 def _together(used: Sequence[Dim], touched: Expr, graph: KernelGraph, kernel: Kernel) -> _Spread:
-    """One scale, of what is touched where all dims are as many times smaller or larger."""
+    """One scale, of what is touched where all dims are as many times smaller or larger.
+
+    One step more than of fewer dims: most buffers have not all of them, and grow by less.
+    """
     own = hints_of(graph.dims).value(touched)
     ray = {own: graph.dims}
-    for power in sorted(range(-STEPS, STEPS + 1), key=abs):
+    for power in sorted(range(-STEPS, STEPS + 2), key=abs):
         dims = _with_hints(graph.dims, {d.name: _at(d, power, len(used)) for d in used})
         size = hints_of(dims).value(touched)
         if all(size >= NEAR * other or NEAR * size <= other for other in ray):

@@ -14,7 +14,7 @@ from dataclasses import replace
 from aot.backends.by_size import Choice
 from aot.backends.triton.crossed import is_crossed
 from aot.backends.triton.kernel import EmittedKernel
-from aot.backends.triton.row_tiling import PERSISTENT_POINTS
+from aot.backends.triton.row_tiling import reads_again
 from aot.backends.triton.tiling import power_above
 from aot.ir.hints import at_scale, hints_of
 from aot.ir.kernels import ALWAYS, Kernel, KernelGraph, NestKernel, TemplateKernel
@@ -22,15 +22,13 @@ from aot.ir.templates.scan import Scan
 from aot.ir.tensors import SizeRelation
 from aot.symbolic import Expr, FloorDiv, Maximum, Minimum, dim, integer, product
 
-STEP = 4
-"""Times the lengths of one function that those of the next are: half the lanes are idle at most
-lengths between, which costs about as much as turns do."""
+STEP, HELD = 2, 4
+"""Times the lengths of one function that those of the next are, and how many hold rows, if tiles
+can: of the example's length and of longer ones. Lanes beyond a row's end cost what others do:
+masked softmax of those rows took 92 us by 384 lanes, 352 by 1024, 303 in turns of 64."""
 
-HELD = 3
-"""Functions that hold rows, if tiles can: of the example's length and of longer ones."""
-
-LEAST_LENGTH = 8
-"""Lanes of the shortest tile."""
+LEAST_LENGTH, MOST_LENGTH = 8, 4096
+"""Lanes of the shortest tile, and of the longest: longer rows have turns enough."""
 
 Emit = Callable[[KernelGraph], EmittedKernel | None]
 
@@ -51,7 +49,7 @@ def row_choices(
     if size is None:
         return ()
     least = max(LEAST_LENGTH, power_above(hints_of(graph.dims).value(size)))
-    lengths = [least * STEP**k for k in range(HELD) if least * STEP**k <= PERSISTENT_POINTS]
+    lengths = [least * STEP**k for k in range(HELD) if least * STEP**k <= MOST_LENGTH]
     if not lengths:
         return ()
     found: list[tuple[EmittedKernel | None, Expr]] = []
@@ -72,12 +70,12 @@ def _named(
 
 
 def _row_size(kernel: Kernel) -> Expr | None:
-    """The length of a kernel's rows; None where it is known, or there are several or none."""
+    """The length of rows that are read again; None where it is known, or of none or of several."""
     sizes: set[Expr] = set()
     if isinstance(kernel, TemplateKernel):
         calls = [kernel.template] if isinstance(kernel.template, Scan) else []
         sizes = {call.output.axes[1].extent for call in calls if call.part is None}
-    elif isinstance(kernel, NestKernel) and not is_crossed(kernel):
+    elif isinstance(kernel, NestKernel) and reads_again(kernel) and not is_crossed(kernel):
         sizes = {product([a.extent for a in s.order]) for s in kernel.stages if s.order}
     open_sizes = [size for size in sizes if size.free_symbols]
     return open_sizes[0] if len(open_sizes) == 1 else None

@@ -181,7 +181,7 @@ def row_tile(kernel: NestKernel, context: KernelContext, hints: Hints, units: in
     longest = max(_points(s, context, hints) for s in spaces.values())
     across = any(_rows_contiguous(kernel, s, context, kernel.outer) for s in spaces.values())
     ends = all(context.most_points(s.order, hints) is not None for s in spaces.values())
-    if not (ends or across) and longest <= LOOP_POINTS:
+    if reads_again(kernel) and longest <= LOOP_POINTS and not (ends or across):
         return _open_tile(kernel, spaces, hints, units)
     held = across and len(kernel.stages) > 1 and WHOLE_COLUMNS < longest <= HELD_COLUMNS
     size, narrow = _widest_element(kernel), _narrowest_read(kernel, context)
@@ -237,6 +237,11 @@ def row_tile(kernel: NestKernel, context: KernelContext, hints: Hints, units: in
     dim = TileDim("x", outer, block, 0)
     apart = kernel.outer[:-1] if wide else ()
     return RowTile(dim, columns, frozenset(looped), warps, pieces, apart, near)
+
+
+def reads_again(kernel: NestKernel) -> bool:
+    """True where rows are walked, or held, for one stage after the other."""
+    return sum(bool(stage.order) for stage in kernel.stages) > 1
 
 
 def _open_tile(
