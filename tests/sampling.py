@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 SWEEPS = {
     "tests/backends/cpp/linalg/": 2,
@@ -40,6 +40,21 @@ def sample(names: Iterable[str], seed: int) -> set[str]:
         chosen = [name for name in cases if hashes[name] % every == 0]
         kept.update(chosen or [min(cases, key=lambda name: hashes[name])])
     return kept
+
+
+def turn(choices: Sequence[str], function: str, places: Iterable[int], seed: int) -> str:
+    """The one of the choices that a case of a sweep takes in its turn.
+
+    Cases that lie beside each other take different ones, in whatever they differ, and so do the
+    cases at one place of different functions: each value of a sweep meets each choice in some.
+
+    Args:
+        choices: What every case could be run on.
+        function: The test's name without its case.
+        places: Of the case among the values of each parameter.
+        seed: That of the run; another one takes turns otherwise.
+    """
+    return choices[(zlib.crc32(function.encode()) + sum(places) + seed) % len(choices)]
 
 
 def _row(name: str) -> str:
