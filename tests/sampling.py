@@ -6,15 +6,26 @@ import zlib
 from collections.abc import Iterable, Sequence
 
 SWEEPS = {
-    "tests/backends/cpp/linalg/": 2,
-    "tests/backends/cpp/test_template_library.py": 2,
-    "tests/backends/cpp/tmpl/": 13,
+    "tests/backends/cpp/linalg/": 3,
+    "tests/backends/cpp/test_context.py": 3,
+    "tests/backends/cpp/test_conv_product.py": 2,
+    "tests/backends/cpp/test_fetching.py": 2,
+    "tests/backends/cpp/test_solvers.py": 3,
+    "tests/backends/cpp/test_template_": 3,
+    "tests/backends/cpp/test_turning.py": 2,
+    "tests/backends/cpp/test_values.py": 2,
+    "tests/backends/cpp/tmpl/": 20,
     "tests/backends/cpp/vec/": 5,
-    "tests/backends/test_plain.py": 13,
-    "tests/backends/triton/": 3,
+    "tests/backends/test_plain.py": 20,
+    "tests/backends/triton/": 5,
     "tests/conformance/opinfo/": 1,
-    "tests/conformance/": 4,
+    "tests/conformance/": 5,
     "tests/examples/test_gpu_code.py": 4,
+    "tests/frontend/test_flexible.py": 2,
+    "tests/frontend/test_joined.py": 2,
+    "tests/frontend/test_packed.py": 2,
+    "tests/frontend/test_vision.py": 2,
+    "tests/lowering/test_random_numbers.py": 2,
 }
 """Sweeps: of the cases of each test below these paths one in so many runs, at least one, unless
 `--sweeps` asks for all (`make sweeps`, `make conformance`)."""
