@@ -16,7 +16,7 @@ help: ## print this list
 
 # The runtime is compiled alike in place, for its tests and as the README says: once for all three, where there is a
 # cache of compiled files (scripts/setup installs one). Whether a warning fails changes nothing in what comes out.
-setup test: export CMAKE_CXX_COMPILER_LAUNCHER = $(shell command -v ccache)
+setup test: export CMAKE_CXX_COMPILER_LAUNCHER = $(shell command -v ccache 2>/dev/null)
 setup test: export CCACHE_DIR = $(CURDIR)/.cache/ccache
 setup test: export CCACHE_DEPEND = 1
 setup test: export CCACHE_IGNOREOPTIONS = -Werror

@@ -6,7 +6,7 @@ import zlib
 from collections.abc import Iterable, Sequence
 
 SWEEPS = {
-    "tests/backends/cpp/linalg/": 3,
+    "tests/backends/cpp/linalg/": 4,
     "tests/backends/cpp/test_context.py": 3,
     "tests/backends/cpp/test_conv_product.py": 2,
     "tests/backends/cpp/test_fetching.py": 2,
@@ -16,10 +16,10 @@ SWEEPS = {
     "tests/backends/cpp/test_values.py": 2,
     "tests/backends/cpp/tmpl/": 26,
     "tests/backends/cpp/vec/": 5,
-    "tests/backends/test_plain.py": 20,
-    "tests/backends/triton/": 6,
+    "tests/backends/test_plain.py": 26,
+    "tests/backends/triton/": 3,
     "tests/conformance/opinfo/": 1,
-    "tests/conformance/": 7,
+    "tests/conformance/": 8,
     "tests/examples/test_gpu_code.py": 4,
     "tests/frontend/test_flexible.py": 2,
     "tests/frontend/test_joined.py": 2,
