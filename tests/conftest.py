@@ -13,7 +13,8 @@ import pytest
 from aot import garbage
 from aot.options import CPU_LEVELS
 from tests.exporting import ease_export
-from tests.sampling import sample
+from tests.levels import LOWEST, OWN
+from tests.sampling import sample, turn
 from tests.settings import LEVEL, SETTINGS, exact_floats
 
 GoldenCheck = Callable[[str, str], None]
@@ -129,6 +130,21 @@ def golden(request: pytest.FixtureRequest) -> Iterator[GoldenCheck]:
             pytest.fail("golden text differs (--update-golden to accept):\n" + "\n".join(diff))
 
     yield check
+
+
+@pytest.fixture
+def levels(request: pytest.FixtureRequest) -> tuple[str, ...]:
+    """The lowest level and this machine's, on which a test runs what it packages.
+
+    Of several cases of a test each takes one of the two in turn, unless `--sweeps` asks for all:
+    compilers take most of such tests' time.
+    """
+    both = tuple(dict.fromkeys((LOWEST, OWN)))
+    case = getattr(request.node, "callspec", None)
+    if case is None or request.config.getoption("--sweeps"):
+        return both
+    function = request.node.nodeid.partition("[")[0]
+    return (turn(both, function, case.indices.values(), SETTINGS.seed),)
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -3,18 +3,29 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 SWEEPS = {
-    "tests/backends/cpp/linalg/": 2,
-    "tests/backends/cpp/test_template_library.py": 2,
-    "tests/backends/cpp/tmpl/": 13,
+    "tests/backends/cpp/linalg/": 4,
+    "tests/backends/cpp/test_context.py": 3,
+    "tests/backends/cpp/test_conv_product.py": 2,
+    "tests/backends/cpp/test_fetching.py": 2,
+    "tests/backends/cpp/test_solvers.py": 3,
+    "tests/backends/cpp/test_template_": 3,
+    "tests/backends/cpp/test_turning.py": 2,
+    "tests/backends/cpp/test_values.py": 2,
+    "tests/backends/cpp/tmpl/": 26,
     "tests/backends/cpp/vec/": 5,
-    "tests/backends/test_plain.py": 13,
+    "tests/backends/test_plain.py": 26,
     "tests/backends/triton/": 3,
     "tests/conformance/opinfo/": 1,
-    "tests/conformance/": 4,
+    "tests/conformance/": 8,
     "tests/examples/test_gpu_code.py": 4,
+    "tests/frontend/test_flexible.py": 2,
+    "tests/frontend/test_joined.py": 2,
+    "tests/frontend/test_packed.py": 2,
+    "tests/frontend/test_vision.py": 2,
+    "tests/lowering/test_random_numbers.py": 2,
 }
 """Sweeps: of the cases of each test below these paths one in so many runs, at least one, unless
 `--sweeps` asks for all (`make sweeps`, `make conformance`)."""
@@ -40,6 +51,21 @@ def sample(names: Iterable[str], seed: int) -> set[str]:
         chosen = [name for name in cases if hashes[name] % every == 0]
         kept.update(chosen or [min(cases, key=lambda name: hashes[name])])
     return kept
+
+
+def turn(choices: Sequence[str], function: str, places: Iterable[int], seed: int) -> str:
+    """The one of the choices that a case of a sweep takes in its turn.
+
+    Cases that lie beside each other take different ones, in whatever they differ, and so do the
+    cases at one place of different functions: each value of a sweep meets each choice in some.
+
+    Args:
+        choices: What every case could be run on.
+        function: The test's name without its case.
+        places: Of the case among the values of each parameter.
+        seed: That of the run; another one takes turns otherwise.
+    """
+    return choices[(zlib.crc32(function.encode()) + sum(places) + seed) % len(choices)]
 
 
 def _row(name: str) -> str:

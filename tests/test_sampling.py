@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.sampling import SWEEPS, sample
+from tests.sampling import SWEEPS, sample, turn
 
 PATH = "tests/backends/triton/"
 EVERY = SWEEPS[PATH]
@@ -47,3 +47,15 @@ def test_a_row_is_taken_on_all_executors_or_on_none() -> None:
         (f"{path}[a row {k}-loops]" in kept) == (f"{path}[a row {k}-triton]" in kept)
         for k in range(60)
     )
+
+
+def test_cases_take_turns_so_that_each_value_meets_each_choice() -> None:
+    both = ("x86-64-v2", "x86-64-v3")
+    functions = [f"tests/backends/cpp/test_a.py::test_{k}" for k in range(30)]
+    for function in functions:
+        taken = [[turn(both, function, (i, j), 0) for j in range(4)] for i in range(3)]
+        assert all(set(row) == set(both) for row in taken)
+        assert all(set(column) == set(both) for column in zip(*taken, strict=True))
+        assert turn(both, function, (1, 2), 1) != taken[1][2]
+    assert {turn(both, function, (0,), 0) for function in functions} == set(both)
+    assert turn(both[:1], functions[0], (1,), 0) == both[0]

@@ -45,7 +45,7 @@ def installed_runtime() -> Path:
     build = ROOT / "build" / "install"
 
     def make(prefix: Path) -> None:
-        # As all builds of ours: a cache of compiled files (.ci/run) then finds them.
+        # As all builds of ours: a cache of compiled files (Makefile) then finds them.
         chosen = ("-DAOT_BUILD_TESTS=OFF", "-DAOT_BUILD_SERVE=OFF", "-DAOT_WARNINGS_AS_ERRORS=ON")
         cmake("-S", ROOT, "-B", build, *chosen, "-DCMAKE_INSTALL_LIBDIR=lib")
         cmake("--build", build, "--parallel")

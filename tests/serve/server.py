@@ -31,7 +31,7 @@ def build() -> Path:
     """The server as `make test` builds it, built once however many tests want it."""
     folder = ROOT / "build" / "release"
     folder.mkdir(parents=True, exist_ok=True)
-    with (folder / "serve.lock").open("w") as lock:
+    with (folder / "build.lock").open("w") as lock:  # as scripts/test-cpp has it
         fcntl.flock(lock, fcntl.LOCK_EX)
         ninja = f"-DCMAKE_MAKE_PROGRAM={tool('ninja')}"
         cmake("-S", ROOT, "-B", folder, "--preset", "release", ninja)

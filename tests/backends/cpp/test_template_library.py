@@ -118,30 +118,35 @@ def assert_factors(
     factors: Callable[[torch.Tensor], Any],
     matrices: list[torch.Tensor],
     check: Callable[..., None],
+    levels: Sequence[str],
 ) -> None:
-    """What `factors` gives of each matrix passes `check`, on all levels."""
+    """What `factors` gives of each matrix passes `check`, on all of the levels."""
 
     def function(*every: torch.Tensor) -> Any:
         return [part for a in every for part in factors(a)]
 
     count = len(factors(matrices[0]))
-    package = packaged(path / "m.pkg", function, *matrices, levels=LEVELS)
-    for isa in LEVELS:
+    package = packaged(path / "m.pkg", function, *matrices, levels=levels)
+    for isa in levels:
         made = as_list(aot_runtime.load(package, isa=isa)(*matrices))
         for k, a in enumerate(matrices):
             check(a.double().numpy(), *made[count * k : count * (k + 1)], a.dtype)
 
 
 @pytest.mark.parametrize("dtype", BOUND, ids=str)
-def test_eigenvectors_rebuild_their_matrices(tmp_path: Path, dtype: torch.dtype) -> None:
-    assert_factors(tmp_path, linalg.eigh, [make(dtype) for make in SQUARES], assert_eigen)
+def test_eigenvectors_rebuild_their_matrices(
+    tmp_path: Path, levels: tuple[str, ...], dtype: torch.dtype
+) -> None:
+    assert_factors(tmp_path, linalg.eigh, [make(dtype) for make in SQUARES], assert_eigen, levels)
 
 
 @pytest.mark.parametrize("dtype", BOUND, ids=str)
-def test_singular_vectors_rebuild_their_matrices(tmp_path: Path, dtype: torch.dtype) -> None:
+def test_singular_vectors_rebuild_their_matrices(
+    tmp_path: Path, levels: tuple[str, ...], dtype: torch.dtype
+) -> None:
     rectangles = [normal(4, 5, 3, dtype=dtype), normal(35, 60, dtype=dtype)]
     matrices = [*(make(dtype) for make in SQUARES), *rectangles]
-    assert_factors(tmp_path, partial(linalg.svd, full_matrices=False), matrices, assert_svd)
+    assert_factors(tmp_path, partial(linalg.svd, full_matrices=False), matrices, assert_svd, levels)
 
 
 def _of_values(values: torch.Tensor, dtype: torch.dtype, scale: torch.Tensor) -> torch.Tensor:
@@ -179,12 +184,12 @@ def in_units(*made: Array, of: Array) -> list[Array]:
 
 
 @pytest.mark.parametrize("dtype", BOUND, ids=str)
-def test_hostile_spectra(tmp_path: Path, dtype: torch.dtype) -> None:
+def test_hostile_spectra(tmp_path: Path, levels: tuple[str, ...], dtype: torch.dtype) -> None:
     a = hostile(70, dtype)
     path = packaged(
-        tmp_path / "m.pkg", lambda a: [*linalg.eigh(a), linalg.eigvalsh(a)], a, levels=LEVELS
+        tmp_path / "m.pkg", lambda a: [*linalg.eigh(a), linalg.eigvalsh(a)], a, levels=levels
     )
-    for isa in LEVELS:
+    for isa in levels:
         w, v, alone = as_list(aot_runtime.load(path, isa=isa)(a))
         whole, w, alone = in_units(a.numpy(), w, alone, of=a.numpy())
         assert_eigen(whole, w, v, dtype)
@@ -192,14 +197,16 @@ def test_hostile_spectra(tmp_path: Path, dtype: torch.dtype) -> None:
 
 
 @pytest.mark.parametrize("dtype", BOUND, ids=str)
-def test_hostile_singular_values(tmp_path: Path, dtype: torch.dtype) -> None:
+def test_hostile_singular_values(
+    tmp_path: Path, levels: tuple[str, ...], dtype: torch.dtype
+) -> None:
     a = hostile(70, dtype)[..., :45]
 
     def function(a: torch.Tensor) -> Any:
         return [*linalg.svd(a, full_matrices=False), linalg.svdvals(a)]
 
-    path = packaged(tmp_path / "m.pkg", function, a, levels=LEVELS)
-    for isa in LEVELS:
+    path = packaged(tmp_path / "m.pkg", function, a, levels=levels)
+    for isa in levels:
         u, s, vt, alone = as_list(aot_runtime.load(path, isa=isa)(a))
         whole, s, alone = in_units(a.numpy(), s, alone, of=a.numpy())
         assert_svd(whole, u, s, vt, dtype)
@@ -235,7 +242,9 @@ def test_matrices_that_lie_anywhere_have_the_same_spectra(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("dtype", BOUND, ids=str)
-def test_reflections_rebuild_their_matrices(tmp_path: Path, dtype: torch.dtype) -> None:
+def test_reflections_rebuild_their_matrices(
+    tmp_path: Path, levels: tuple[str, ...], dtype: torch.dtype
+) -> None:
     def assert_qr(a: Array, q: Array, r: Array, dtype: torch.dtype) -> None:
         assert_close(q @ r, a, dtype)
         assert_orthonormal(q, dtype)
@@ -243,7 +252,7 @@ def test_reflections_rebuild_their_matrices(tmp_path: Path, dtype: torch.dtype) 
 
     shapes = ((19, 7, 7), (3, 20, 33), (2, 45, 37), (37, 70), (130, 90))
     matrices = [normal(*shape, dtype=dtype) for shape in shapes]
-    assert_factors(tmp_path, partial(linalg.qr, mode="complete"), matrices, assert_qr)
+    assert_factors(tmp_path, partial(linalg.qr, mode="complete"), matrices, assert_qr, levels)
 
 
 def _gap(found: Array, wanted: Array) -> float:
@@ -480,7 +489,7 @@ def test_where_eager_raises_a_run_fails(
 
 
 @pytest.mark.parametrize("n", [3, 40])
-def test_info_says_which_pivot_is_missing(tmp_path: Path, n: int) -> None:
+def test_info_says_which_pivot_is_missing(tmp_path: Path, levels: tuple[str, ...], n: int) -> None:
     def function(a: torch.Tensor, b: torch.Tensor) -> Any:
         factors = linalg.lu_factor_ex(b)
         inverse, solved = linalg.inv_ex(b).info, linalg.solve_ex(b, b).info
@@ -489,8 +498,8 @@ def test_info_says_which_pivot_is_missing(tmp_path: Path, n: int) -> None:
     definite, singular = torch.eye(n).repeat(4, 1, 1), torch.eye(n).repeat(4, 1, 1)
     definite[1, 2, 2], definite[2, 0, 0], definite[3, n - 1, n - 1] = -1.0, float("nan"), 0.0
     singular[1, 1, 1], singular[2, 0, 0], singular[3, n - 1, n - 1] = 0.0, 0.0, 0.0
-    path = packaged(tmp_path / "m.pkg", function, definite, singular, levels=LEVELS)
-    for isa in LEVELS:
+    path = packaged(tmp_path / "m.pkg", function, definite, singular, levels=levels)
+    for isa in levels:
         made = aot_runtime.load(path, isa=isa)(definite, singular)
         for found, wanted in zip(made, function(definite, singular), strict=True):
             np.testing.assert_array_equal(np.asarray(found), wanted.numpy())

@@ -18,7 +18,6 @@ from tests.calls import Calls
 from tests.levels import target_of
 from tests.settings import seeded
 
-LEVELS = ("x86-64-v2", "x86-64-v3", "x86-64-v4")
 MODES = [("bilinear", True), ("bilinear", False), ("bicubic", True), ("bicubic", False)]
 
 
@@ -33,19 +32,25 @@ def resize(
     return lambda x: F.interpolate(x, size=size, mode=mode, antialias=antialias)
 
 
-def check(
-    tmp_path: Path, function: Callable[..., Any], *inputs: torch.Tensor, **choices: Any
-) -> aot.BuildReport:
-    """What eager gives for each input, the first of which is the example."""
-    module, path = Calls(function), tmp_path / "m.pkg"
-    report = aot.package(module, inputs[:1], path=path, golden=False, **choices)
-    usable = LEVELS[: LEVELS.index(aot_runtime.cpu_isa()) + 1]
-    for isa in usable:
-        for threads in (1, 3):
-            model = aot_runtime.load(path, isa=isa, num_threads=threads)
-            for x in inputs:
-                np.testing.assert_array_equal(np.asarray(model(x)), module(x).numpy())
-    return report
+Check = Callable[..., Any]
+
+
+@pytest.fixture
+def check(tmp_path: Path, levels: tuple[str, ...]) -> Check:
+    """Compares with what eager gives for each input, the first of which is the example."""
+
+    def checked(function: Callable[..., Any], *inputs: torch.Tensor) -> aot.BuildReport:
+        module, path = Calls(function), tmp_path / "m.pkg"
+        targets = [target_of(*levels)]
+        report = aot.package(module, inputs[:1], path=path, golden=False, targets=targets)
+        for isa in levels:
+            for threads in (1, 3):
+                model = aot_runtime.load(path, isa=isa, num_threads=threads)
+                for x in inputs:
+                    np.testing.assert_array_equal(np.asarray(model(x)), module(x).numpy())
+        return report
+
+    return checked
 
 
 def kinds(report: aot.BuildReport) -> list[str]:
@@ -53,7 +58,9 @@ def kinds(report: aot.BuildReport) -> list[str]:
 
 
 @pytest.mark.parametrize(("mode", "antialias"), MODES)
-def test_modes_and_layouts(tmp_path: Path, mode: str, antialias: bool) -> None:
+def test_modes_and_layouts(
+    tmp_path: Path, levels: tuple[str, ...], mode: str, antialias: bool
+) -> None:
     def function(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
         last = x.contiguous(memory_format=torch.channels_last)
         sizes = ((19, 70), (60, 23), (61, 67))
@@ -65,59 +72,60 @@ def test_modes_and_layouts(tmp_path: Path, mode: str, antialias: bool) -> None:
 
     module, x = Calls(function), image(2, 3, 41, 53)
     path = tmp_path / "m.pkg"
-    report = aot.package(module, (x,), path=path, golden=False)
+    targets = [target_of(*levels)]
+    report = aot.package(module, (x,), path=path, golden=False, targets=targets)
     assert kinds(report).count("resample_bytes") == 6
-    for isa in LEVELS[: LEVELS.index(aot_runtime.cpu_isa()) + 1]:
+    for isa in levels:
         found = aot_runtime.load(path, isa=isa, num_threads=2)(x)
         for ours, eager in zip(found, module(x), strict=True):
             np.testing.assert_array_equal(np.asarray(ours), eager.numpy())
 
 
 @pytest.mark.parametrize("channels", [1, 2, 3, 4, 5])
-def test_pixels_of_any_number_of_elements(tmp_path: Path, channels: int) -> None:
+def test_pixels_of_any_number_of_elements(check: Check, channels: int) -> None:
     x = image(2, channels, 37, 29).contiguous(memory_format=torch.channels_last)
-    assert kinds(check(tmp_path, resize((18, 40)), x)) == ["resample_bytes"]
+    assert kinds(check(resize((18, 40)), x)) == ["resample_bytes"]
 
 
 @pytest.mark.parametrize("shape", [(1, 1), (1, 9), (9, 1), (2, 3), (70, 300)])
-def test_small_and_long_images(tmp_path: Path, shape: tuple[int, int]) -> None:
-    check(tmp_path, resize((7, 33)), image(1, 3, *shape))
+def test_small_and_long_images(check: Check, shape: tuple[int, int]) -> None:
+    check(resize((7, 33)), image(1, 3, *shape))
 
 
-def test_parts_of_larger_images(tmp_path: Path) -> None:
+def test_parts_of_larger_images(check: Check) -> None:
     def function(x: torch.Tensor) -> torch.Tensor:
         return F.interpolate(x[1:, :, 3:-5, 2:-7], size=(20, 31), mode="bilinear", antialias=True)
 
-    check(tmp_path, function, image(3, 3, 50, 60))
+    check(function, image(3, 3, 50, 60))
     last = image(3, 3, 50, 60).contiguous(memory_format=torch.channels_last)
-    check(tmp_path, function, last)
+    check(function, last)
 
 
-def test_what_lies_apart_is_copied_first(tmp_path: Path) -> None:
+def test_what_lies_apart_is_copied_first(check: Check) -> None:
     def function(x: torch.Tensor) -> torch.Tensor:
         return F.interpolate(x[..., ::2].mT, size=(20, 31), mode="bilinear", antialias=True)
 
-    check(tmp_path, function, image(2, 3, 40, 60))
+    check(function, image(2, 3, 40, 60))
 
 
-def test_axes_of_which_one_alone_fits_float32(tmp_path: Path) -> None:
+def test_axes_of_which_one_alone_fits_float32(check: Check) -> None:
     """The factors are not those of the sizes: one axis has weights whose sums are above 2^24."""
 
     def function(x: torch.Tensor) -> torch.Tensor:
         antialiased = torch.ops.aten._upsample_bilinear2d_aa
         return antialiased(x, (3, 3), True, 1.7, 0.9)
 
-    report = check(tmp_path, function, image(2, 3, 10, 20))
+    report = check(function, image(2, 3, 10, 20))
     assert kinds(report) == ["resample_bytes"]
 
 
-def test_readers_are_computed_with_it(tmp_path: Path) -> None:
+def test_readers_are_computed_with_it(check: Check) -> None:
     def function(x: torch.Tensor) -> torch.Tensor:
         small = F.interpolate(x, size=(24, 24), mode="bilinear", antialias=True)
         return (small.float() - 100.0) * torch.tensor([0.5, 2.0, 3.0]).view(3, 1, 1)
 
     for x in (image(2, 3, 50, 44), image(2, 3, 50, 44).to(memory_format=torch.channels_last)):
-        assert kinds(check(tmp_path, function, x)) == ["resample_bytes"]
+        assert kinds(check(function, x)) == ["resample_bytes"]
 
 
 def test_sizes_that_are_known_at_a_run(tmp_path: Path) -> None:

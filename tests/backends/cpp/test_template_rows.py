@@ -19,7 +19,7 @@ from aot.frontend.ingest import ingest
 from aot.options import Target
 from tests.backends.emitting import emit
 from tests.conformance.executors import scheduled
-from tests.levels import LOWEST, OWN, target_of
+from tests.levels import target_of
 from tests.settings import SETTINGS, seeded
 
 INTEGERS = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
@@ -56,22 +56,30 @@ def flat(nested: Any) -> list[np.ndarray]:
     return [np.asarray(nested)]
 
 
-def check(tmp_path: Path, functions: list[Callable], *inputs: torch.Tensor, **build: Any) -> None:
-    module = Several(functions)
-    path = tmp_path / "m.pkg"
-    targets = [target_of(LOWEST, OWN)]
-    aot.package(module, (inputs[0],), path=path, golden=False, targets=targets, **build)
-    for isa in (LOWEST, OWN):
-        model = aot_runtime.load(path, isa=isa)
-        for x in inputs:
-            for ours, eager in zip(flat(model(x.numpy())), flat(module(x)), strict=True):
-                np.testing.assert_array_equal(ours, eager)
+Check = Callable[..., None]
+
+
+@pytest.fixture
+def check(tmp_path: Path, levels: tuple[str, ...]) -> Check:
+    """Compares a package of some functions with eager, for each input, on the test's levels."""
+
+    def checked(functions: list[Callable], *inputs: torch.Tensor) -> None:
+        module = Several(functions)
+        path = tmp_path / "m.pkg"
+        targets = [target_of(*levels)]
+        aot.package(module, (inputs[0],), path=path, golden=False, targets=targets)
+        for isa in levels:
+            model = aot_runtime.load(path, isa=isa)
+            for x in inputs:
+                for ours, eager in zip(flat(model(x.numpy())), flat(module(x)), strict=True):
+                    np.testing.assert_array_equal(ours, eager)
+
+    return checked
 
 
 @pytest.mark.parametrize("dtype", [*INTEGERS, *FLOATS])
-def test_sorting_is_exact_with_ties_and_nan(tmp_path: Path, dtype: torch.dtype) -> None:
+def test_sorting_is_exact_with_ties_and_nan(check: Check, dtype: torch.dtype) -> None:
     check(
-        tmp_path,
         [
             lambda x: torch.sort(x, stable=True),
             lambda x: torch.sort(x, dim=0, descending=True, stable=True),
@@ -82,11 +90,10 @@ def test_sorting_is_exact_with_ties_and_nan(tmp_path: Path, dtype: torch.dtype) 
     )
 
 
-def test_the_first_few_of_many_and_of_few(tmp_path: Path) -> None:
+def test_the_first_few_of_many_and_of_few(check: Check) -> None:
     torch.manual_seed(seeded())
     distinct = torch.randperm(5000).view(5, 1000).float()  # eager's choice among ties is free
     check(
-        tmp_path,
         [
             lambda x: torch.topk(x, 1),
             lambda x: torch.topk(x, 10),
@@ -104,7 +111,7 @@ def test_the_first_few_of_many_and_of_few(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("dtype", FLOATS)
 def test_the_first_few_of_values_that_tie_and_of_no_numbers(
-    tmp_path: Path, dtype: torch.dtype
+    check: Check, dtype: torch.dtype
 ) -> None:
     """Their values: which of equal ones is chosen is free."""
     x = tied((6, 701), dtype)
@@ -115,18 +122,17 @@ def test_the_first_few_of_values_that_tie_and_of_no_numbers(
         for k in (5, 16, 40)
         for largest in (False, True)
     ]
-    check(tmp_path, functions, x)
+    check(functions, x)
 
 
 @pytest.mark.parametrize("dtype", [*INTEGERS, *FLOATS])
-def test_ranks_of_long_rows(tmp_path: Path, dtype: torch.dtype) -> None:
+def test_ranks_of_long_rows(check: Check, dtype: torch.dtype) -> None:
     """Whole digits are equal, or none: values that tie, that are near and that are far apart."""
     torch.manual_seed(seeded())
     tied_rows = tied((2, 5000), dtype)
     spread = torch.randn(2, 5000).mul(1e4 if dtype.is_floating_point else 100).to(dtype)
     near = torch.arange(5000).flip(0).expand(2, 5000).to(dtype).contiguous()
     check(
-        tmp_path,
         [
             lambda x: torch.sort(x, stable=True)[0].kthvalue(1700)[0],
             lambda x: x.kthvalue(1700)[0],
@@ -141,12 +147,11 @@ def test_ranks_of_long_rows(tmp_path: Path, dtype: torch.dtype) -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.int16, torch.int64, *FLOATS])
-def test_ranks_of_long_rows_side_by_side(tmp_path: Path, dtype: torch.dtype) -> None:
+def test_ranks_of_long_rows_side_by_side(check: Check, dtype: torch.dtype) -> None:
     """Several are copied at a time, the last ones fewer."""
     spread = torch.randn(4100, 37, generator=torch.Generator().manual_seed(seeded()))
     scale = 1e4 if dtype.is_floating_point else 100
     check(
-        tmp_path,
         [
             lambda x: x.median(0)[0],
             lambda x: x.kthvalue(1700, 0)[0],
@@ -158,9 +163,8 @@ def test_ranks_of_long_rows_side_by_side(tmp_path: Path, dtype: torch.dtype) -> 
 
 
 @pytest.mark.parametrize("dtype", [*INTEGERS, torch.bool])
-def test_integer_scans_are_exact(tmp_path: Path, dtype: torch.dtype) -> None:
+def test_integer_scans_are_exact(check: Check, dtype: torch.dtype) -> None:
     check(
-        tmp_path,
         [
             lambda x: torch.cumsum(x, 0),
             lambda x: torch.cumsum(x, 1) - 1,
@@ -184,13 +188,13 @@ def test_scans_of_dynamic_sizes(tmp_path: Path) -> None:
         np.testing.assert_allclose(model(x.numpy())[0], exact, rtol=1e-6, atol=1e-6)
 
 
-def test_empty_rows_and_scalars(tmp_path: Path) -> None:
-    check(tmp_path, [torch.sort, lambda x: torch.cumsum(x, 1)], torch.zeros(4, 0))
-    check(tmp_path, [torch.sort, lambda x: torch.cumsum(x, 0)], torch.tensor(3.0))
+def test_empty_rows_and_scalars(check: Check) -> None:
+    check([torch.sort, lambda x: torch.cumsum(x, 1)], torch.zeros(4, 0))
+    check([torch.sort, lambda x: torch.cumsum(x, 0)], torch.tensor(3.0))
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float16, torch.int32, torch.uint8])
-def test_scans_of_short_rows_end_with_the_row(tmp_path: Path, dtype: torch.dtype) -> None:
+def test_scans_of_short_rows_end_with_the_row(check: Check, dtype: torch.dtype) -> None:
     """The vector that holds a row's last elements also holds the next row's first ones."""
     functions = [
         lambda x: torch.cumsum(x, 1),
@@ -201,11 +205,11 @@ def test_scans_of_short_rows_end_with_the_row(tmp_path: Path, dtype: torch.dtype
     x = tied((9, 17), dtype)
     if dtype.is_floating_point:
         x[4, 5:] = float("nan")
-    check(tmp_path, functions, x)
+    check(functions, x)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.float16, torch.int32])
-def test_many_short_rows_are_scanned_together(tmp_path: Path, dtype: torch.dtype) -> None:
+def test_many_short_rows_are_scanned_together(check: Check, dtype: torch.dtype) -> None:
     """Rows of known widths, one by one or in one or two vectors; the last rows are not a unit."""
     functions = [
         *(lambda x, n=n: torch.cumsum(x[:, :n].contiguous(), 1) for n in (1, 3, 5, 6, 8, 11, 16)),
@@ -216,7 +220,7 @@ def test_many_short_rows_are_scanned_together(tmp_path: Path, dtype: torch.dtype
     x = tied((131, 20), dtype)
     if dtype.is_floating_point:
         x[7], x[9] = -0.0, float("nan")
-    check(tmp_path, functions, x)
+    check(functions, x)
 
 
 NEIGHBOURS = ((9, 16), (40, 67), (3, 64), (17, 4100), (45, 5))
@@ -226,22 +230,22 @@ NEIGHBOURS = ((9, 16), (40, 67), (3, 64), (17, 4100), (45, 5))
 @pytest.mark.parametrize("dtype", [*INTEGERS, *FLOATS, torch.bool])
 @pytest.mark.parametrize("shape", NEIGHBOURS)
 def test_scans_of_rows_side_by_side(
-    tmp_path: Path, dtype: torch.dtype, shape: tuple[int, int]
+    check: Check, dtype: torch.dtype, shape: tuple[int, int]
 ) -> None:
     functions = [
         lambda x: torch.cumsum(x, 0),
         lambda x: torch.cumsum(x, 0).T + 1,
         lambda x: torch.cumprod(x, 0),
     ]
-    check(tmp_path, functions, tied(shape, dtype))
+    check(functions, tied(shape, dtype))
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
-def test_scans_of_few_rows_of_halves_are_exact(tmp_path: Path, dtype: torch.dtype) -> None:
+def test_scans_of_few_rows_of_halves_are_exact(check: Check, dtype: torch.dtype) -> None:
     """Fewer rows than a block has go by vectors, which widen halves; 37 are no whole vectors."""
     torch.manual_seed(seeded())
     x = torch.randint(-3, 4, (3, 37)).float()
-    check(tmp_path, [lambda x: x.to(dtype).cumsum(1).float()], x)
+    check([lambda x: x.to(dtype).cumsum(1).float()], x)
 
 
 def test_rows_side_by_side_are_lanes() -> None:

@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 import torch
 from torch import linalg
+from torch.export import Dim
 
 import aot
 from tests.calls import Calls
-from tests.levels import LOWEST, OWN, target_of
+from tests.levels import OWN, target_of
 from tests.settings import seeded
 
 TYPES = (torch.float32, torch.float64)
@@ -51,25 +52,35 @@ def missed(a: np.ndarray, values: np.ndarray, vectors: np.ndarray) -> np.ndarray
 
 
 @pytest.mark.parametrize("dtype", TYPES, ids=str)
-@pytest.mark.parametrize("many", [1, 3, 21])
-def test_vectors_and_values_fit_the_matrix(tmp_path: Path, dtype: torch.dtype, many: int) -> None:
-    given = tuple(batch(dtype, many, n) for n in (1, 2, 3, 8, 33))
-    path, levels = tmp_path / "m.pkg", (LOWEST, OWN)
+def test_vectors_and_values_fit_the_matrix(
+    tmp_path: Path, levels: tuple[str, ...], dtype: torch.dtype
+) -> None:
+    """Of as many as fill vectors, of more and of fewer, by the same kernels."""
+    sizes, path = (1, 2, 3, 8, 33), tmp_path / "m.pkg"
 
     def found(*x: torch.Tensor) -> list[torch.Tensor]:
         return [part for a in x for part in (*linalg.eig(a), linalg.eigvals(a))]
 
-    aot.package(Calls(found), given, path=path, golden=False, targets=[target_of(*levels)])
+    example = tuple(batch(dtype, 21, n) for n in sizes)
+    shapes = (({0: Dim("many", min=1)},) * len(sizes),)
+    aot.package(Calls(found), example, path=path, golden=False, dynamic_shapes=shapes,
+                targets=[target_of(*levels)])  # fmt: skip
     for isa in levels:
-        results = [np.asarray(r) for r in aot_runtime.load(path, isa=isa)(*given)]
-        for k, a in enumerate(given):
-            values, vectors, alone = results[3 * k : 3 * k + 3]
-            assert missed(a.numpy(), values, vectors).max() < BOUND
-            np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, rtol=1e-5)
-            plain = slice(11, None) if many > 11 else slice(None)  # not those of many values alike
-            apart = np.abs(alone[plain, :, None] - values[plain, None, :])
-            size = np.abs(values[plain]).max(1)[:, None]
-            assert (apart.min(1) < 1000 * np.finfo(a.numpy().dtype).eps * size).all()
+        model = aot_runtime.load(path, isa=isa)
+        for many in (1, 3, 21):
+            given = tuple(batch(dtype, many, n) for n in sizes)
+            assert_fit(given, [np.asarray(r) for r in model(*given)], many)
+
+
+def assert_fit(given: tuple[torch.Tensor, ...], results: list[np.ndarray], many: int) -> None:
+    for k, a in enumerate(given):
+        values, vectors, alone = results[3 * k : 3 * k + 3]
+        assert missed(a.numpy(), values, vectors).max() < BOUND
+        np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, rtol=1e-5)
+        plain = slice(11, None) if many > 11 else slice(None)  # not those of many values alike
+        apart = np.abs(alone[plain, :, None] - values[plain, None, :])
+        size = np.abs(values[plain]).max(1)[:, None]
+        assert (apart.min(1) < 1000 * np.finfo(a.numpy().dtype).eps * size).all()
 
 
 @pytest.mark.parametrize("dtype", TYPES, ids=str)
