@@ -210,7 +210,7 @@ def test_reads_along_another_axis_get_a_second_tile_dimension() -> None:
 
 @pytest.mark.parametrize(
     ("shape", "high", "wide"),
-    [((65536, 8), 8, 512), ((65536, 4), 4, 1024), ((65536, 100), 64, 64), ((300, 8), 8, 64)],
+    [((1 << 20, 8), 8, 512), ((1 << 20, 4), 4, 1024), ((65536, 100), 64, 64), ((300, 8), 8, 64)],
 )
 def test_a_short_side_of_such_a_tile_makes_the_other_one_long(
     shape: tuple[int, int], high: int, wide: int

@@ -341,8 +341,8 @@ GROUPS: dict[str, tuple[Callable[[], Model], torch.Tensor]] = {
         tensor(1, 26, 9, 11, dtype=HALF),
     ),
     "in three dimensions, dilated": (
-        lambda: model(12, 6, 2, rank=3, dilation=2, padding=1, groups=3),
-        tensor(1, 12, 5, 6, 7),
+        lambda: model(24, 6, 2, rank=3, dilation=2, padding=1, groups=3),
+        tensor(1, 24, 5, 6, 7),
     ),
 }
 
