@@ -102,6 +102,7 @@ class Machine:
     Accesses of a vector loop, in vector instructions; of neighbouring elements they are one:
         invariant_price: Of the same element at each point: loaded before the loop.
         strided_price: Of elements that lie evenly apart, to load them.
+        turned_price: The same of such that tiles turn, to load them.
         strided_store_price: The same, to store them, one after the other.
         near_price: So many times as many instructions may be taken by loops whose neighbours lie
             near, in place of those with a cache line for each lane.
@@ -164,6 +165,7 @@ class Machine:
     division_weight: int = 4
     invariant_price: float = 0.2
     strided_price: float = 10.0
+    turned_price: float = 4.0
     strided_store_price: float = 20.0
     near_price: float = 2.0
     scattered_price: float = 14.0

@@ -16,6 +16,7 @@ from aot.schedule.conflicts import in_order, leading_free, shares_of
 from aot.schedule.groups import Group, with_outer
 from aot.schedule.index_set_splitting import MAX_BLOCKS, split_index_sets, split_points
 from aot.schedule.merge import merge_axes, merge_outer
+from aot.schedule.pairs import join_pairs
 from aot.schedule.scheduler import Price, Scheduler
 from aot.schedule.stages import StageDraft, drop_unread, form_stages
 from aot.schedule.strides import StridedAccess
@@ -38,6 +39,7 @@ def build_kernel(
     drafts = drop_unread(form_stages(scheduler.graph, group), needed)
     split = strip.axis if strip is not None else None
     drafts = split_index_sets(scheduler, drafts, split)
+    drafts = join_pairs(scheduler, group, drafts, needed)
     stages = tuple(_order_stage(scheduler, group.outer, d, strip) for d in drafts)
     return _finish(name, group, stages, strip, needed)
 
@@ -117,7 +119,8 @@ def _whole_draft(group: Group) -> StageDraft:
 def _pointwise_inner(scheduler: Scheduler, group: Group) -> tuple[Group, Strip | None]:
     """The loops of one pointwise iteration space: which are inner, and the strips of one of them.
 
-    The vector axis is inner; with it, in this order: axes that square tiles need; a short one
+    The vector axis is inner; with it, in this order: one over two neighbours that are stored
+    together; axes that square tiles need; a short one
     between the elements of a long vector axis; one whose points share much of what is computed;
     loops until a work unit has `small_unit` points; loops that conditions cut, so that each piece
     has its code.
@@ -130,6 +133,10 @@ def _pointwise_inner(scheduler: Scheduler, group: Group) -> tuple[Group, Strip |
     vector = order[-1] if vector is None else _nearest(cost, vector, order)
     rest = [a for a in order if a != vector]
     inner = [vector]
+    half = cost.half_of(vector.symbol)
+    if half is not None:
+        rest.remove(half)
+        inner.insert(0, half)
     square = _transposed_axes(scheduler, cost.moves, vector, rest)
     if square:
         rest = [axis for axis in rest if axis not in square]

@@ -9,7 +9,7 @@ from aot.ir.loops import LoopGraph
 from aot.ir.nests import JOINING, Axis, Buffer, LoopNest
 from aot.ir.scalar import Access, IndexValue, Node, postorder
 from aot.schedule.turns import can_turn, straightened
-from aot.symbolic import Expr, Ranges, Symbol, coefficient_of, product
+from aot.symbolic import Expr, Ranges, Symbol, coefficient_of, integer, product
 
 
 @dataclass(frozen=True)
@@ -134,3 +134,10 @@ def adjacent(moves: Iterable[StridedAccess], a: Axis, b: Axis) -> bool:
         if left == right and left != 0 and b.extent != 1:
             return False
     return True
+
+
+def are_pairs(a: StridedAccess, b: StridedAccess, symbol: Symbol) -> bool:
+    """Whether two stores fill neighbours, every second one each, along a loop."""
+    if not (a.store and b.store) or a.buffer != b.buffer or a.stride(symbol) != 2:
+        return False
+    return (a.offset - b.offset).expand() in (integer(1), integer(-1))

@@ -12,10 +12,11 @@ from aot.ir.hints import Hints, body_weight, is_index
 from aot.ir.machine import Machine
 from aot.ir.nests import Axis, LoopNest
 from aot.ir.scalar import Node, postorder
+from aot.schedule.index_set_splitting import split_points
 from aot.schedule.scheduler import Scheduler
 from aot.schedule.stages import StageDraft
-from aot.schedule.strides import StridedAccess, symbols_as_values
-from aot.symbolic import Expr, Symbol
+from aot.schedule.strides import StridedAccess, are_pairs, symbols_as_values
+from aot.symbolic import Expr, Symbol, is_int
 
 
 @dataclass(frozen=True)
@@ -25,7 +26,8 @@ class StageCost:
     `operations`: price of the body at every point; `after`: once the reduction has ended.
     `ends`: those of `moves` that store what a reduction gave, once it has ended.
     `values`: loop variables that the body computes with, such as those of its conditions.
-    `itemsizes`: bytes of an element, by buffer. `lanes`: of a vector.
+    `itemsizes`: bytes of an element, by buffer. `lanes`: of a vector. `halves`: loops over two
+    neighbours that will be cut in two (`pairs`).
     """
 
     hints: Hints
@@ -39,6 +41,7 @@ class StageCost:
     values: frozenset[Symbol]
     itemsizes: Mapping[str, int]
     lanes: int
+    halves: tuple[Axis, ...] = ()
 
     def along(self, axis: Axis | None) -> float:
         """Price when `axis` is the vector loop; None for scalar code."""
@@ -68,8 +71,31 @@ class StageCost:
             return self.machine.invariant_price
         if stride in (0, 1):
             return 1.0
+        if self._is_pair(move, symbol):
+            return 1.0
+        if self._turns(move) and any(self._is_pair(m, symbol) for m in self.moves):
+            return self.machine.turned_price
         apart = self.machine.strided_store_price if move.store else self.machine.strided_price
         return apart + self._lines(move, stride) / self.machine.instruction_bytes
+
+    def half_of(self, symbol: Symbol) -> Axis | None:
+        """The loop over two whose pieces store pairs along the loop of that variable."""
+        stores = [m for m in self.moves if m.store and m.stride(symbol) == 2]
+        both = (a for a in self.halves if any(m.stride(a.symbol) == 1 for m in stores))
+        return next(both, None)
+
+    def _is_pair(self, move: StridedAccess, symbol: Symbol) -> bool:
+        """Whether a store is a vector together with another one, or with its own other piece."""
+        if not move.store or move.stride(symbol) != 2:
+            return False
+        if any(move.stride(a.symbol) == 1 for a in self.halves):
+            return True
+        return any(are_pairs(move, other, symbol) for other in self.moves)
+
+    def _turns(self, move: StridedAccess) -> bool:
+        """Whether tiles of the loop around may turn what is loaded."""
+        along = [a for a in self.stage.inner if move.stride(a.symbol) == 1]
+        return not move.store and any(self.hints.value(a.extent) >= self.lanes // 2 for a in along)
 
     def _lines(self, move: StridedAccess, stride: Expr) -> float:
         """Bytes that a vector of elements apart brings along and that only other units need.
@@ -111,9 +137,20 @@ def stage_cost(scheduler: Scheduler, outer: tuple[Axis, ...], stage: StageDraft)
     itemsizes = {m.buffer: scheduler.graph.buffers[m.buffer].dtype.itemsize for m in moves}
     lanes = lanes_of(machine, everywhere)
     after = whole - inside
+    halves = tuple(a for a in stage.inner if _is_half(machine, stage, moves, a))
     return StageCost(
-        hints, machine, stage, outer, moves, ends, inside, after, values, itemsizes, lanes
+        hints, machine, stage, outer, moves, ends, inside, after, values, itemsizes, lanes, halves
     )
+
+
+def _is_half(
+    machine: Machine, stage: StageDraft, moves: Iterable[StridedAccess], axis: Axis
+) -> bool:
+    """Whether a loop over two neighbours that are stored is cut between them."""
+    if not is_int(axis.extent, 2) or stage.reduction:
+        return False
+    near = any(m.store and m.stride(axis.symbol) == 1 for m in moves)
+    return near and split_points(machine, stage.nests, axis) == [1]
 
 
 def lanes_of(machine: Machine, roots: Iterable[Node]) -> int:

@@ -15,9 +15,12 @@ from aot.backends.cpp.values import Body
 from aot.ir.dtypes import DType
 from aot.ir.kernels import TemplateKernel
 from aot.ir.nests import View
-from aot.symbolic import Expr, integer, is_int
+from aot.symbolic import Expr, integer, is_int, var
 
 Triple = tuple[Expr, Expr, Expr]
+
+IMAGE = var("tile_image")
+"""The image that a turned tile is of."""
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ from aot.backends.cpp.moved import moved_as_words
 from aot.backends.cpp.stage import StageEmitter, strip_bounds
 from aot.backends.cpp.streaming import streamed_buffers
 from aot.backends.cpp.text import Writer, index_text
+from aot.backends.cpp.turning import narrowed
 from aot.backends.cpp.values import Body, pointer_type
 from aot.backends.cpp.width import choose_width
 from aot.ir.declarations import Reach
@@ -119,7 +120,9 @@ def emit_kernel(kernel: NestKernel, graph: KernelGraph) -> EmittedKernel:
     sizes = kernel_sizes(kernel, graph.buffers, graph_dims(graph))
     declare_arguments(body, kernel, sizes)
     scratch = _declare_scratch(body, kernel)
-    widths = [choose_width(s, context, k) for k, s in enumerate(kernel.stages)]
+    widths = [
+        narrowed(context, s, choose_width(s, context, k)) for k, s in enumerate(kernel.stages)
+    ]
     for line in dict.fromkeys(line for w in widths for line in w.declarations()):
         writer.line(line)
     _hoist(body, kernel)

@@ -10,9 +10,16 @@ from aot.backends.cpp.blocking import Blocking, choose_blocking
 from aot.backends.cpp.fetching import fetch_ahead, fetch_far_rows
 from aot.backends.cpp.indexing import Vector
 from aot.backends.cpp.lanes import VectorAxis
+from aot.backends.cpp.pairing import paired, store_pair
 from aot.backends.cpp.reduction import Accumulator, finish, reduction_of
 from aot.backends.cpp.text import index_text
-from aot.backends.cpp.turning import TurnedLoad, tile_columns, turned_loads, turned_points
+from aot.backends.cpp.turning import (
+    TurnedLoad,
+    loads_of_rows,
+    tile_columns,
+    turned_loads,
+    turned_points,
+)
 from aot.backends.cpp.values import Body
 from aot.backends.cpp.width import Width
 from aot.backends.guards import find_guards
@@ -336,6 +343,12 @@ class StageEmitter:
             self._vector_reduction(axis, groups, blocking.size if blocking and blocked else 0)
             return
         if blocking is None or not blocked:
+            turned = self._turned_rows(axis)
+            if turned:
+                columns = tile_columns(self._body, axis, self._width.single)
+                with columns as tile, turned_points(self._body, turned, axis, tile):
+                    self._open_reduction(depth + 1, groups, blocking)
+                return
             with self._scalar_loop(axis):
                 self._fetch_in_reduction(depth)
                 self._emit_level(depth)
@@ -357,6 +370,13 @@ class StageEmitter:
                 self._open_reduction(depth + 1, groups, blocking)
             for accumulator in every:
                 accumulator.flush(body)
+
+    def _turned_rows(self, axis: Axis) -> tuple[TurnedLoad, ...]:
+        """Loads of a reduction that go by tiles of the loop over `axis`, if it is innermost."""
+        if self._across or self._width.unroll > 1 or axis in self._limits:
+            return ()
+        found = loads_of_rows(self._body.context, self._stage, self._width)
+        return found[1] if found is not None and found[0] == axis else ()
 
     def _vector_reduction(
         self, axis: Axis, groups: list[tuple[_Copy, list[Accumulator]]], block: int
@@ -389,8 +409,11 @@ class StageEmitter:
 
     def _store_all(self, nests: Sequence[LoopNest]) -> None:
         stores: list[Store] = [s for n in nests for s in n.stores]
-        for store in stores:
-            self._body.store(store)
+        for store, other in paired(self._body, stores):
+            if other is None:
+                self._body.store(store)
+            else:
+                store_pair(self._body, store, other)
 
 
 def _sharing_loop(stage: Stage, shares: Shares) -> int:

@@ -10,6 +10,7 @@ from dataclasses import replace
 from math import gcd, prod
 
 from aot.backends.cpp.context import KernelContext
+from aot.backends.cpp.conv_ends import ends
 from aot.backends.cpp.conv_heuristic import (
     PATCH_PIXELS,
     ConvBlocking,
@@ -23,6 +24,7 @@ from aot.backends.cpp.conv_heuristic import (
 )
 from aot.backends.cpp.conv_lines import is_line_product, line_product
 from aot.backends.cpp.conv_parts import (
+    IMAGE,
     Convolution,
     Made,
     image_lines,
@@ -49,7 +51,6 @@ from aot.backends.cpp.operands import (
     template_type,
 )
 from aot.backends.cpp.packing import packed_channels, packed_matmul_shape, row_elements
-from aot.backends.cpp.streaming import streamed_buffers
 from aot.backends.cpp.text import Writer
 from aot.backends.cpp.tile import (
     COLUMN,
@@ -60,7 +61,6 @@ from aot.backends.cpp.tile import (
     cut_of,
     emit_epilogue,
     epilogue_nests,
-    results_of,
     tile_context,
     tile_space,
 )
@@ -83,7 +83,6 @@ from aot.symbolic import (
     product,
     substitute,
     unravel,
-    var,
 )
 
 _DEPTHWISE_COLUMNS = 16
@@ -94,8 +93,6 @@ _UNIT_MACS = 600_000
 _SPREADS = (2, 4)
 # Dimensions of an image.
 _FLAT = 2
-
-_IMAGE = var("tile_image")
 
 
 def emit_conv(kernel: TemplateKernel, graph: KernelGraph) -> EmittedKernel:
@@ -265,12 +262,12 @@ def _space(
     out = [a.extent for a in spatial]
     out[-1] = (out[-1] * spread).expand()
     if turned:  # rows are the pixels of one image
-        image = integer(0) if is_int(batch.extent, 1) else _IMAGE
+        image = integer(0) if is_int(batch.extent, 1) else IMAGE
         rows, places = product(out), (image, *unravel(ROW, out))
         made = replace(
             made,
-            names={**made.names, _IMAGE: "image"},
-            ranges=made.ranges.with_extents({**made.ranges.extents, _IMAGE: batch.extent}),
+            names={**made.names, IMAGE: "image"},
+            ranges=made.ranges.with_extents({**made.ranges.extents, IMAGE: batch.extent}),
         )
     else:
         rows, places = product((batch.extent, *out)), unravel(ROW, (batch.extent, *out))
@@ -543,6 +540,7 @@ def _general(body: Body, c: Convolution, graph: KernelGraph) -> Made:
     # Rows of a patch end anywhere, and so do images of turned tiles.
     known = is_int(c.pixels) and not (blocking.patch or blocking.turned)
     tables = shared_tables(c.dtype.compute, heights_known=known)
+    flags, fields = ends(c, blocking, graph)
     types = [
         f"  using A = {template_type(c.dtype)};",
         f"  using B = {template_type(stored)};",
@@ -552,6 +550,7 @@ def _general(body: Body, c: Convolution, graph: KernelGraph) -> Made:
         *[f"  static constexpr int64_t SPREAD = {c.spread};"] * (c.spread > 1),
         *["  static constexpr bool PIECES = true;"] * (pieces is not None),
         *["  static constexpr bool GATHERED = true;"] * blocking.gathered,
+        *flags,
         *[SHARED_TABLES] * len(tables),
     ]
     scratch = _scratch(c, blocking)
@@ -562,9 +561,7 @@ def _general(body: Body, c: Convolution, graph: KernelGraph) -> Made:
         weight = _pack_at_run_time(writer, c, stored, scratch)
         scratch = scratch + _packed_elements(c) * stored.itemsize
     _assign(writer, {**_fields(c), "sc": c.text(c.x.strides[1]), "w": weight})
-    if not (c.space.turned or streamed_buffers(c.kernel, graph)):
-        nests = epilogue_nests(c.kernel, c.space, c.context)
-        _assign(writer, results_of(nests, c.context, COLUMN))
+    _assign(writer, fields)
     writer.line("aot::tmpl::conv(call, begin, end, args->scratch, epilogue);")
     tiles = -(-c.shape.oc // blocking.nb)
     work = product((integer(c.shape.groups * tiles), ceil_div(c.pixels, blocking.mb)))

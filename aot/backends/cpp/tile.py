@@ -278,6 +278,29 @@ def results_of(nests: Sequence[LoopNest], context: KernelContext, along: Symbol)
     return {}
 
 
+def turned_results(
+    nests: Sequence[LoopNest], context: KernelContext, image: Symbol
+) -> dict[str, str]:
+    """`results_of` along ROW of a turned tile of one of several images, the first one's place.
+
+    `out_image`: bytes between images. Nothing where they are not evenly apart.
+    """
+    store = _only_store(nests, context, ROW)
+    if store is None:
+        return {}
+    offset = context.ranges.simplify(context.offset(store.buffer, store.index))
+    found = affine_coefficients(offset, (image, COLUMN, ROW))
+    if found is None or found[0][2] != 1:
+        return {}
+    (apart, column, _), start = found
+    size = context.buffers[store.buffer].dtype.itemsize
+    return {
+        "out": f"{context.pointers[store.buffer]} + ({index_text(start, context.names)})",
+        "out_image": index_text(apart * size, context.names),
+        "out_row": index_text(column * size, context.names),
+    }
+
+
 def is_plain(
     nests: Sequence[LoopNest], context: KernelContext, compute: DType, along: Symbol
 ) -> bool:
@@ -297,13 +320,15 @@ def stored_as(
     return store.value.dtype if store is not None and same else None
 
 
-def added_to_columns(nests: Sequence[LoopNest], context: KernelContext, dtype: DType) -> str | None:
+def added_to_columns(
+    nests: Sequence[LoopNest], context: KernelContext, dtype: DType, along: Symbol = COLUMN
+) -> str | None:
     """What an epilogue adds to results before it rounds and stores them, if that is all it does.
 
     A pointer to elements of `dtype`, one for each column, neighbours. None: it does
-    something else.
+    something else. `along`: as `results_of` takes it.
     """
-    store = _only_store(nests, context, COLUMN)
+    store = _only_store(nests, context, along)
     compute = context.buffers[TILE].dtype
     if store is None or store.value.dtype != dtype or dtype == compute:
         return None
@@ -330,9 +355,11 @@ def ending_flags(nests: Sequence[LoopNest], context: KernelContext) -> list[str]
     return [f"  static constexpr bool {name} = true;" for name, said in flags.items() if said]
 
 
-def added_field(nests: Sequence[LoopNest], context: KernelContext) -> dict[str, str]:
+def added_field(
+    nests: Sequence[LoopNest], context: KernelContext, along: Symbol = COLUMN
+) -> dict[str, str]:
     """The field of a product's arguments that says where `added_to_columns` lies, if there is."""
-    added = added_to_columns(nests, context, BFLOAT16)
+    added = added_to_columns(nests, context, BFLOAT16, along)
     kind = template_type(BFLOAT16)
     return {} if added is None else {"addend": f"reinterpret_cast<const {kind}*>({added})"}
 

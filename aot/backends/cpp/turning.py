@@ -2,15 +2,17 @@
 
 A vector of elements that lie a stride apart takes a load for each lane. Where the loop around the
 vector loop runs along memory, as in a transposition, square tiles are loaded along it, turned in
-registers, and read as vectors from the first level of cache.
+registers, and read as vectors from the first level of cache. So does a reduction of short rows, of
+which a vector has one in each lane: there it is the loop within that runs along memory.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from aot.backends.cpp.context import KernelContext
 from aot.backends.cpp.text import index_text, lane_type
 from aot.backends.cpp.values import Body
 from aot.backends.cpp.width import TURNED_LEAST, Width
@@ -38,19 +40,50 @@ def turned_loads(
     body: Body, stage: Stage, width: Width, around: Axis, vector: Axis
 ) -> tuple[TurnedLoad, ...]:
     """The loads of a stage that go by tiles, where `around` is the loop around the vector loop."""
+    if width.unroll > 1 or stage.reduction:
+        return ()
+    return _of_stage(body.context, stage, width, around, vector)
+
+
+def loads_of_rows(
+    context: KernelContext, stage: Stage, width: Width
+) -> tuple[Axis, tuple[TurnedLoad, ...]] | None:
+    """The innermost loop of a stage's reduction and what goes by tiles of it and the vector loop.
+
+    None where nothing does.
+    """
+    vector, reduced = stage.vector, {a.symbol for a in stage.reduction}
+    inside = [a for a in stage.order if a.symbol in reduced]
+    if vector is None or vector.symbol in reduced or not inside:
+        return None
+    found = _of_stage(context, stage, width, inside[-1], vector)
+    return (inside[-1], found) if found else None
+
+
+def narrowed(context: KernelContext, stage: Stage, width: Width) -> Width:
+    """The width, of single vectors where loads of a reduction go by tiles, as those are squares."""
+    turns = width.unroll > 1 and loads_of_rows(context, stage, width) is not None
+    return replace(width, unroll=1, wide=width.single) if turns else width
+
+
+def _of_stage(
+    context: KernelContext, stage: Stage, width: Width, around: Axis, vector: Axis
+) -> tuple[TurnedLoad, ...]:
     short = any(is_int(a.extent) and int(a.extent) < TURNED_LEAST for a in (around, vector))
     nests = stage.nests
-    if short or width.unroll > 1 or stage.reduction or any(n.conflicts for n in nests):
+    if short or any(n.conflicts for n in nests):
         return ()
     found = (
-        _turned(body, node, width, around, vector)
+        _turned(context, node, width, around, vector)
         for node in loads(root for nest in nests for root in nest.roots)
     )
     return tuple(load for load in found if load is not None)
 
 
-def _turned(body: Body, node: Node, width: Width, around: Axis, vector: Axis) -> TurnedLoad | None:
-    access, context = node.attr, body.context
+def _turned(
+    context: KernelContext, node: Node, width: Width, around: Axis, vector: Axis
+) -> TurnedLoad | None:
+    access = node.attr
     assert isinstance(access, Access)
     if access.binds or access.masked or node.dtype == BOOL or access.buffer in context.written:
         return None

@@ -281,9 +281,13 @@ class Body(Indexer, Scoped[Value]):
             return mask
         return f"{mask} & aot::first_n<{self.vector.lanes}>({self.vector.count})"
 
+    def stored(self, store: Store) -> Value:
+        """The value that a store writes."""
+        return self.value(self._stored_node(store))
+
     def store(self, store: Store) -> None:
         """Writes a store's value; lanes beyond the tail's count stay untouched."""
-        value = self.value(self._stored_node(store))
+        value = self.stored(store)
         layout = self.context.locals_.get(store.buffer)
         if layout is not None and not layout.extents:
             self._registers[store.buffer] = self._as_stored(value, store.buffer)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from aot.ir.dtypes import BFLOAT16, BOOL, FLOAT16, FLOAT32, FLOAT64, INT32, INT64, UINT8
-from aot.ir.scalar import binary, cast, const, index_value, load
+from aot.ir.scalar import binary, cast, const, index_value, load, reduce_, unary
 from aot.symbolic import as_expr
 from tests.backends.kernel_runner import GraphMaker, Program, axes, nest
 from tests.settings import seeded
@@ -91,5 +91,54 @@ def test_what_else_a_point_reads_stays():
 )
 def test_others_are_loaded_lane_by_lane(sizes, dtype, value):
     program, inputs = turned(*sizes, dtype=dtype, value=value)
+    assert not tiles(program)
+    program.check(inputs, exact=True)
+
+
+def rows(count, width, *, kind="max", dtype=FLOAT32, value=None):
+    """A kernel that reduces short rows, a vector of them at a time."""
+    maker = GraphMaker()
+    i, r = axes(count, width)
+    maker.buffer("x", dtype, [count, width])
+    maker.buffer("y", dtype, [count])
+    read = maker.read("x", i.symbol, r.symbol)
+    inside = read if value is None else value(maker, read, i.symbol)
+    reduced = reduce_(kind, inside, inside.dtype)
+    out = (maker.output("o", reduced.dtype, [count]), [i.symbol], reduced)
+    maker.kernel([nest("n", [i], [r], out)], order=[r, i])
+    generator = np.random.default_rng(seeded(8))
+    inputs = {
+        "x": (generator.normal(size=(count, width)) * 9).astype(dtype.numpy),
+        "y": generator.normal(size=count).astype(dtype.numpy),
+    }
+    return Program(maker.graph()), inputs
+
+
+@pytest.mark.parametrize(("count", "width"), [(64, 16), (37, 16), (100, 9), (21, 40), (8, 8)])
+def test_short_rows_are_reduced_in_tiles(count, width):
+    program, inputs = rows(count, width)
+    assert tiles(program)
+    program.check(inputs, exact=True)
+
+
+@pytest.mark.parametrize("dtype", [FLOAT64, INT32, INT64, FLOAT16, BFLOAT16])
+def test_rows_of_a_registers_lanes_do(dtype):
+    program, inputs = rows(50, 19, dtype=dtype)
+    assert tiles(program)
+    program.check(inputs, exact=True)
+
+
+def test_sums_of_what_is_computed_of_a_row_have_its_own_number():
+    def value(maker, read, i):
+        return unary("exp", binary("sub", unary("abs", read), maker.read("y", i)))
+
+    program, inputs = rows(45, 24, kind="sum", value=value)
+    assert tiles(program)
+    program.check(inputs)
+
+
+@pytest.mark.parametrize(("count", "width", "dtype"), [(40, 5, FLOAT32), (40, 16, UINT8)])
+def test_rows_that_tiles_do_not_fit_are_reduced_lane_by_lane(count, width, dtype):
+    program, inputs = rows(count, width, dtype=dtype)
     assert not tiles(program)
     program.check(inputs, exact=True)

@@ -38,7 +38,15 @@ def test_products(unit, shape):
 
 
 @pytest.mark.parametrize("unit", UNITS)
-@pytest.mark.parametrize("shape", [(13, 35, 29), (140, 64, 600), (9, 20, 1031)])
+@pytest.mark.parametrize(
+    "shape",
+    [
+        (13, 35, 29),
+        (140, 64, 600),
+        (9, 20, 1031),
+        (140, 200, 101),  # rows are copied once for several tiles' columns
+    ],
+)
 def test_strided_k_is_copied(unit, shape):
     matmul.check(LEVEL, "k_outer_bfloat16", shape, k_outer=True, batch=2, ahead=EMULATED[unit])
 
@@ -141,4 +149,11 @@ RUNS = [  # of 40, 24, 14, 36, 2, 74, 116, 354, 64 and 32 k's a tap: equal tiles
 @pytest.mark.parametrize("i", range(len(RUNS)))
 def test_convolutions(i):
     case = conv.full(*RUNS[i], "bfloat16")
+    conv.check_case(LEVEL, case, 2, EMULATED["kBf16Tiles"])
+
+
+@pytest.mark.parametrize("i", [0, 3, 5, 8])
+def test_turned_convolutions(i):
+    """Strips of pixels are turned one by one, also after a pass over what tiles leave of k's."""
+    case = conv.full(*RUNS[i], "bfloat16", turned=True)
     conv.check_case(LEVEL, case, 2, EMULATED["kBf16Tiles"])

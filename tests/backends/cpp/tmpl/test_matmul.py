@@ -173,6 +173,8 @@ TURNED_WEIGHTS = [
     ("float64", (37, 40, 30)),
     ("float32", (140, 64, 9)),
     ("float32", (104, 45, 300)),  # sums of pieces stay in a tile
+    ("float32", (150, 700, 20)),  # rows are copied once for several tiles' columns
+    ("float64", (70, 1300, 90)),  # once for those of them whose panels stay near
 ]
 FEW = [(1, 300, 700), (3, 40, 64), (7, 33, 1), (14, 500, 270), (15, 50, 40)]
 """Rows of float16 by packed float16: all in one strip, on levels with registers enough."""
@@ -440,7 +442,15 @@ def test_lesser_bfloat16_units(level, unit, shape):
 
 
 @pytest.mark.parametrize("name", ["k_outer", "k_outer_bfloat16"])
-@pytest.mark.parametrize("shape", [(13, 35, 29), (140, 64, 600), (9, 20, 1031)])
+@pytest.mark.parametrize(
+    "shape",
+    [
+        (13, 35, 29),
+        (140, 64, 600),
+        (9, 20, 1031),
+        (140, 200, 100),  # rows are copied once for several tiles' columns
+    ],
+)
 def test_strided_k_is_copied(level, shape, name):
     check(level, name, shape, k_outer=True, batch=2)
 

@@ -32,9 +32,13 @@ static_assert(detail::matmul_way<Turned>() == detail::Way::{way});
         ((155, 32, 256), "kAcross", "kAcross", ("kDirect", "kDirect")),
         ((64, 64, 256), "kAcross", "kAcross", ("kCopies", "kCopies")),
         ((30, 104, 128), "kDepth", "kAcross", ("kDirect", "kDirect")),
-        ((121, 479, 504), "kDepth", "kAcross", ("kCopies", "kDirect")),
-        ((128, 512, 512), "kDepth", "kAcross", ("kCopies", "kDirect")),
+        ((121, 479, 504), "kDepth", "kAcross", ("kCopies", "kCopies")),
+        ((19, 881, 206), "kDepth", "kAcross", ("kDirect", "kCopies")),  # B is far, and lies across
+        ((329, 344, 11), "kDepth", "kAcross", ("kCopies", "kCopies")),
+        ((128, 512, 512), "kDepth", "kAcross", ("kCopies", "kCopies")),
         ((20, 32, 60), "kAcross", "kAcross", ("kDirect", "kDirect")),
+        ((40, 264, 489), "kAcross", "kAcross", ("kDirect", "kDirect")),  # k's go in pieces
+        ((38, 264, 512), "kAcross", "kAcross", ("kDirect", "kDirect")),
         ((32, 40, 200), "kAcross", "kDepth", ("kTurned", "kTurned")),
         ((512, 16, 10), "kAcross", "kDepth", ("kDirect", "kDirect")),  # B is packed
         ((8, 16, 312), "kDepth", "kDepth", ("kDots", "kDots")),

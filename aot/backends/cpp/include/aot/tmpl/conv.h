@@ -175,7 +175,7 @@ struct ConvRun {
         if constexpr (Cfg::TURNED) {
           done = turn(m0, done, i1, i1 == pixels, c0, c1);
         } else {
-          epi(0, m0 + i0, m0 + i1, c0, c1, tile, S::kLd);  // a strip, or all of them
+          finish(m0 + i0, m0 + i1, c0, c1);  // a strip, or all of them
         }
       };
 #if defined(AOT_TMPL_BF16_UNITS)
@@ -186,7 +186,13 @@ struct ConvRun {
           continue;
         }
         if (tiles) {
-          in_tiles(m0, pixels, w, panels, part);
+          in_tiles(m0, pixels, w, panels, [&](int64_t i0, int64_t i1) {
+            if constexpr (Cfg::TURNED) {
+              turn(m0 + i0, 0, i1 - i0, true, c0, c1);
+            } else {
+              finish(m0 + i0, m0 + i1, c0, c1);
+            }
+          });
           continue;
         }
         if (dots) {  // a pair of bfloat16 takes the place of a float
@@ -227,13 +233,16 @@ struct ConvRun {
     }
     constexpr int64_t kEqual = Bf16Tiles::equal_step(S::kRun, S::kTaps);
     constexpr int64_t kTail = kEqual > 0 ? 0 : S::kRun % Bf16Tiles::kStep;
-    // Strips are finished while they are in the first level of cache, where W is near.
+    constexpr int64_t kWhole = S::kRun - kTail, kStep = kEqual > 0 ? kEqual : Bf16Tiles::kStep;
+    // Strips are finished while they are in the first levels of cache, where W is near.
     const bool near = panels * S::kK * kPanel * 2 <= kWarm;
-    const int64_t strip = !Cfg::TURNED && kTail == 0 && near ? kStrip : pixels;
-    const auto pass = [&](int64_t from, int64_t k, int64_t k_step, const auto& done) {
+    const int64_t strip = near ? kStrip : pixels;
+    // Pixels [i, i + count) to C's first rows, some at a time; k's [from, from + k) of each tap.
+    const auto pass = [&](int64_t i, int64_t count, int64_t from, int64_t k, int64_t k_step,
+                          const auto& done) {
       const Bf16Tiles tiles_of{nullptr,
                                step,
-                               pixels,
+                               count,
                                k,
                                k_step,
                                reinterpret_cast<const Bf16*>(w),
@@ -243,20 +252,22 @@ struct ConvRun {
                                S::kLd,
                                from > 0};
       tiles_of.run_by_taps(
-          reinterpret_cast<const float* const*>(table), S::kTableRows, S::kTaps, from, S::kRun,
+          reinterpret_cast<const float* const*>(table) + i, S::kTableRows, S::kTaps, from, S::kRun,
           strip,
-          [&](int64_t i) {
-            const int64_t left = stretch - (m0 + i) % stretch;
-            return min64(kPanel, min64(left, pixels - i));
+          [&](int64_t q) {
+            const int64_t left = stretch - (m0 + i + q) % stretch;
+            return min64(kPanel, min64(left, count - q));
           },
           done);
     };
-    const int64_t whole = S::kRun - kTail, whole_step = kEqual > 0 ? kEqual : Bf16Tiles::kStep;
     if constexpr (kTail > 0) {
-      pass(0, whole, whole_step, [](int64_t, int64_t) {});
-      pass(whole, kTail, kTail, part);
+      for (int64_t i = 0; i < pixels; i += strip) {
+        const int64_t count = min64(strip, pixels - i);
+        pass(i, count, 0, kWhole, kStep, [](int64_t, int64_t) {});
+        pass(i, count, kWhole, kTail, kTail, [&](int64_t q0, int64_t q1) { part(i + q0, i + q1); });
+      }
     } else {
-      pass(0, whole, whole_step, part);
+      pass(0, pixels, 0, kWhole, kStep, part);
     }
     Tiles::release();
   }
@@ -385,10 +396,42 @@ struct ConvRun {
           }
         }
       }
-      epi(0, (m0 + done) * kS, (m0 + done + count) * kS, c0 / kS, c1 / kS, turned, S::kTurnLd);
+      finish_turned(m0 + done, count, c0, c1);
       done += count;
     }
     return done;
+  }
+
+  AOT_INLINE const Bf16* addend(int64_t c) const { return Cfg::ADDS ? p.addend + c : nullptr; }
+
+  // The tile's first rows are pixels [m0, m1) of channels [c0, c1).
+  AOT_INLINE void finish(int64_t m0, int64_t m1, int64_t c0, int64_t c1) const {
+#if defined(AOT_TMPL_BF16_UNITS)
+    if constexpr (Cfg::ROUNDED && S::kPairs) {
+      if (dots) {
+        char* const to = static_cast<char*>(p.out) + m0 * p.out_row + c0 * int64_t(sizeof(Bf16));
+        return Rounded::rows<Cfg::ADDS>(tile, S::kLd, m1 - m0, c1 - c0, to, p.out_row, addend(c0));
+      }
+    }
+#endif
+    epi(0, m0, m1, c0, c1, tile, S::kLd);
+  }
+
+  // `count` pixels from m0 on lie turned.
+  AOT_INLINE void finish_turned(int64_t m0, int64_t count, int64_t c0, int64_t c1) const {
+    constexpr int64_t kS = Cfg::SPREAD;
+#if defined(AOT_TMPL_BF16_UNITS)
+    if constexpr (Cfg::ROUNDED && S::kPairs && kS == 1) {
+      if (dots) {
+        const int64_t image = p.od * p.oh * p.ow, n = m0 / image;
+        char* const to = static_cast<char*>(p.out) + n * p.out_image + c0 * p.out_row +
+                         (m0 - n * image) * int64_t(sizeof(Bf16));
+        return Rounded::lines<Cfg::ADDS>(turned, S::kTurnLd, c1 - c0, count, to, p.out_row,
+                                         addend(c0));
+      }
+    }
+#endif
+    epi(0, m0 * kS, (m0 + count) * kS, c0 / kS, c1 / kS, turned, S::kTurnLd);
   }
 
   // Many pixels per unit of W mean that it is warm, where it is one chunk: strips are finished one
@@ -397,7 +440,7 @@ struct ConvRun {
     return k <= Cfg::KB && p.n * p.od * p.oh * p.ow > 4 * Cfg::MC;
   }
   AOT_INLINE const char* result(int64_t m, int64_t c) const {
-    if (p.out == nullptr) return nullptr;
+    if (Cfg::TURNED || p.out == nullptr) return nullptr;
     return static_cast<const char*>(p.out) + m * p.out_row + c * p.out_column;
   }
 

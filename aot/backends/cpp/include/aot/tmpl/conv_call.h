@@ -5,6 +5,7 @@
 #include "aot/tmpl/bf16.h"
 #include "aot/tmpl/even.h"
 #include "aot/tmpl/pieces.h"
+#include "aot/tmpl/rounded.h"
 
 namespace aot::tmpl {
 
@@ -39,6 +40,9 @@ struct ConvConfig {
   // Whether, for tiles, the taps of a pixel are copied side by side from channels that are
   // neighbours (sc = 1): tiles are full where rows are short, and blocks go on where planes end.
   static constexpr bool GATHERED = false;
+  // The epilogue only rounds results of pairs to bfloat16, to ConvArgs::out, or adds a channel's
+  // number before (ADDS). Not with SPREAD.
+  static constexpr bool ROUNDED = false, ADDS = false;
 };
 
 template <class Cfg>
@@ -48,10 +52,11 @@ struct ConvArgs {
   const typename Cfg::B* w;
   int64_t n, d, h, wd;  // images and input size
   int64_t od, oh, ow;   // output size
-  // Where the epilogue stores first, without TURNED: bytes between pixels and channels; null: not
-  // known, or near enough.
-  const void* out = nullptr;
-  int64_t out_row = 0, out_column = 0;
+  // Where the epilogue stores first: bytes between pixels and channels; null: not known, or near
+  // enough. With TURNED for ROUNDED alone: where pixels are neighbours, and images so far apart.
+  void* out = nullptr;
+  int64_t out_row = 0, out_column = 0, out_image = 0;
+  const Bf16* addend = nullptr;  // with ADDS, of all channels
 };
 
 namespace detail {

@@ -20,9 +20,8 @@
 #ifndef AOT_TMPL_MATMUL_H_
 #define AOT_TMPL_MATMUL_H_
 
-#include <tuple>
-
 #include "aot/tmpl/matmul_columns.h"
+#include "aot/tmpl/matmul_direct.h"
 #include "aot/tmpl/matmul_few.h"
 #include "aot/tmpl/matmul_pieces.h"
 #include "aot/tmpl/tile_results.h"
@@ -78,13 +77,20 @@ struct MatmulRun {
 #endif
     if constexpr (FewRun<Cfg, Epi>::kIs) return FewRun<Cfg, Epi>{p, tile, epi}.columns(b, n0, n1);
     const Blocks blocks(m1 - m0, Cfg::MC);
+    const auto all = [&](const auto& block) {
+      for (int64_t i = 0; i < blocks.count; ++i) {
+        block(m0 + blocks.begin(i), m0 + blocks.begin(i + 1));
+      }
+    };
+    if (goes_wide()) {
+      const int64_t wide = wide_columns();
+      for (int64_t n = n0; n < n1; n += wide) {
+        all([&](int64_t mc, int64_t me) { wide_block(b, mc, me, n, min64(n + wide, n1)); });
+      }
+      return;
+    }
     for (int64_t nc = n0; nc < n1; nc += Cfg::NC) {
       const int64_t ne = min64(nc + Cfg::NC, n1);
-      const auto all = [&](const auto& block) {
-        for (int64_t i = 0; i < blocks.count; ++i) {
-          block(m0 + blocks.begin(i), m0 + blocks.begin(i + 1));
-        }
-      };
 #if defined(AOT_TMPL_BF16_UNITS)
       if constexpr (std::is_same_v<A, Bf16> && std::is_same_v<B, Bf16>) {
         if (bf16_unit() >= kBf16Dot) {
@@ -94,7 +100,7 @@ struct MatmulRun {
       }
 #endif
       if constexpr (Cfg::PACKED > 0) {
-        if (blocks.count > 1 || by_strips()) {
+        if (packs_for_few<Cfg>() || blocks.count > 1 || by_strips()) {
           const int64_t panel = k() * kPanel;
           pack_any(b_from(b, nc), p.b_row, p.b_col, k(), ne - nc, packed_b(), panel);
           const PackedB<T> whole{packed_b(), panel};
@@ -104,6 +110,39 @@ struct MatmulRun {
       }
       const auto here = [&](int64_t n) { return source(b, n); };
       all([&](int64_t mc, int64_t me) { block(b, mc, me, nc, ne, here); });
+    }
+  }
+
+  // Whether columns of several tiles pass a block of rows before the next one, where B is packed
+  // and a chunk is all of K: rows that are copied are so once, and plain results, which need no
+  // tile, are written in longer runs.
+  AOT_INLINE bool goes_wide() const {
+    if constexpr (Cfg::STRIDED_B) return false;
+    if (n() <= Cfg::NC || k() > Cfg::KB) return false;
+#if defined(AOT_TMPL_BF16_UNITS)
+    if constexpr (std::is_same_v<A, Bf16> && std::is_same_v<B, Bf16>) {
+      if (bf16_unit() >= kBf16Dot) return false;
+    }
+#endif
+    return kCopyA || (Cfg::PLAIN && by_strips());
+  }
+
+  // Whole tiles of columns whose panels stay in the second level of cache.
+  AOT_INLINE int64_t wide_columns() const {
+    constexpr int64_t kNear = kFewRegisters ? 1 << 18 : kWarm;
+    const int64_t tile = Cfg::NC * max64(k(), 1) * int64_t(sizeof(B));
+    return max64(kNear / tile, 1) * Cfg::NC;
+  }
+
+  // Rows [m0, m1) by columns [n0, n1), as many as `wide_columns`.
+  void wide_block(int64_t b, int64_t m0, int64_t m1, int64_t n0, int64_t n1) const {
+    const A* const first = p.a + b * p.a_batch + m0 * p.a_row;
+    if constexpr (kCopyA) copy_a(first, m1 - m0, 0, k());
+    const auto here = [&](int64_t n) { return source(b, n); };
+    // Whole panels of plain results need no tile, so all of them are a row's.
+    const int64_t wide = Cfg::PLAIN ? n1 - n0 : Cfg::NC;
+    for (int64_t nc = n0; nc < n1; nc += wide) {
+      block<true>(b, m0, m1, nc, min64(nc + wide, n1), here);
     }
   }
 
@@ -139,135 +178,6 @@ struct MatmulRun {
     }
 #endif
     return kWay != Way::kCopies;
-  }
-
-  static constexpr auto kCuts = direct_cuts_of<Cfg>();
-
-  // A unit by kernels that read both operands in place.
-  void direct(int64_t b, int64_t m0, int64_t m1, int64_t n0, int64_t n1) const {
-    const DirectCut& cut =
-        kCuts.of[m1 - m0 < min64(Cfg::M, Cfg::MB)][n1 - n0 < min64(Cfg::N, Cfg::NB)];
-    if constexpr (kWay == Way::kDots) {
-      const A* const first = p.a + b * p.a_batch + m0 * p.a_row;
-      DotsFor<Cfg>{first, p.a_row, b_from(b, n0), p.b_col, k()}.run(m1 - m0, n1 - n0, tile, kLd);
-      epi(b, m0, m1, n0, n1, tile, kLd);
-    } else if constexpr (kWay == Way::kDirect) {
-      if (m0 == 0 && n0 == 0 && brings_b<Cfg>(cut)) bring_near(b_from(b, 0), p.b_row, k(), n());
-      straight(cut, b, m0, m1, n0, n1);
-    } else if constexpr (kWay == Way::kTurned) {
-      turned(cut, b, m0, m1, n0, n1);
-    }
-  }
-
-  // Vectors of B's columns by elements of A's rows: K's in pieces, in each strip by strip.
-  AOT_INLINE void straight(const DirectCut& cut, int64_t b, int64_t m0, int64_t m1, int64_t n0,
-                           int64_t n1) const {
-    constexpr bool kPacks = direct_packs<Cfg>(), kInC = direct_in_c<Cfg>();
-    using Source = std::conditional_t<Cfg::STRIDED_B && !kPacks, RowsOfB<T, B>, PanelsOfB<T>>;
-    constexpr DirectCuts kSizes = direct_cuts<T>(Cfg::M, Cfg::N, Cfg::K, Cfg::MB, Cfg::NB);
-    const A* const first = p.a + b * p.a_batch + m0 * p.a_row;
-    const T* a = nullptr;
-    int64_t a_row = p.a_row, a_col = p.a_col;
-    if constexpr (std::is_same_v<A, T>) a = first;
-    if constexpr (!std::is_same_v<A, T>) {
-      T* const copy = tile + Cfg::MC * kLd;
-      copy_rows(first, p.a_row, p.a_col, m1 - m0, k(), copy, kCopyLd);
-      a = copy, a_row = kCopyLd, a_col = 1;
-    }
-    DirectArgs<T, Source> args{nullptr, a_row, a_col, {}, k(), nullptr, kLd, 0, false};
-    if constexpr (kPacks) {
-      pack_any(b_from(b, n0), p.b_row, p.b_col, k(), n1 - n0, packed_b(), k() * kPanel);
-      args.b = {packed_b(), k() * kPanel};
-    } else if constexpr (Cfg::STRIDED_B) {
-      args.b = {b_from(b, n0), p.b_row};
-    } else {
-      args.b = {p.b + b * p.b_batch + n0 / kPanel * b_panel(), b_panel()};
-    }
-    constexpr int64_t kDepth = direct_depth<Cfg>();
-    constexpr bool kGroupsFirst = direct_groups_first<Cfg>();
-    const bool across = a_col != 1;
-    args.line = a_col * int64_t(sizeof(T));
-    const auto first_b = args.b;
-    for (int64_t k0 = 0; k0 < k(); k0 += kDepth) {
-      args.k = min64(kDepth, k() - k0), args.add = k0 > 0, args.b = first_b.from(k0);
-      const bool last = k0 + kDepth >= k();
-      auto ahead = args.b.b;
-      // Some neighbouring groups of a strip, to where its results are.
-      const auto multiply = [&](int64_t s, int64_t g0, int64_t g1) {
-        const int64_t i0 = cut.strips.begin(s), mr = cut.strips.size(s);
-        args.a = a + i0 * a_row + k0 * a_col;
-        // What follows: these rows' next k's, or the next strip, or the next matrix.
-        args.next = reinterpret_cast<const char*>(args.a + (across ? kDepth * a_col : mr * a_row));
-        if (!across) args.line = direct_line<T>(mr);
-        if (kGroupsFirst && s == 0 && g1 < cut.groups.count) {
-          args.next = reinterpret_cast<const char*>(ahead);
-          args.line = args.b.step() * int64_t(sizeof(*ahead));
-        }
-        T* const results = tile + (kGroupsFirst || kDepth < k() ? i0 * kLd : 0);
-        T* c = results;
-        if constexpr (kInC) std::tie(c, args.ldc) = corner(b, m0 + i0, n0);
-        each_group<kSizes.rows, kSizes.vectors>(args, cut.groups, g0, g1, mr, n1 - n0, c);
-        return results;
-      };
-      if constexpr (kGroupsFirst) {
-        // The first strip fetches the next group: its lines are as far apart as B's rows, where
-        // machines guess nothing.
-        for (int64_t g = 0; g < cut.groups.count; ++g) {
-          const int64_t after = cut.groups.begin(min64(g + 2, cut.groups.count)) * Simd<T>::kLanes;
-          ahead = args.b.at(0) - args.b.first * Simd<T>::kLanes + min64(after, n1 - n0) - 1;
-          for (int64_t s = 0; s < cut.strips.count; ++s) multiply(s, g, g + 1);
-        }
-        if (!kInC && last) epi(b, m0, m1, n0, n1, tile, kLd);
-        continue;
-      }
-      for (int64_t s = 0; s < cut.strips.count; ++s) {
-        const T* const results = multiply(s, 0, cut.groups.count);
-        if (kInC || !last) continue;
-        epi(b, m0 + cut.strips.begin(s), m0 + cut.strips.begin(s + 1), n0, n1, results, kLd);
-      }
-    }
-  }
-
-  // Vectors of A's rows by elements of B's columns; each group's results are turned.
-  AOT_INLINE void turned(const DirectCut& cut, int64_t b, int64_t m0, int64_t m1, int64_t n0,
-                         int64_t n1) const {
-    constexpr int64_t kL = Simd<T>::kLanes;
-    using Source = RowsOfB<T, A>;
-    constexpr DirectCuts kSizes = direct_cuts<T>(Cfg::N, Cfg::M, Cfg::K, Cfg::NB, Cfg::MB);
-    const DirectTable<T, Source>& table = kDirectTable<T, Source, kSizes.rows, kSizes.vectors>;
-    T* const room = packed_b() + Cfg::PACKED;
-    const A* const columns = p.a + b * p.a_batch + m0 * p.a_row;
-    for (int64_t g = 0; g < cut.groups.count; ++g) {
-      const int64_t j0 = cut.groups.begin(g) * kL, nv = cut.groups.size(g);
-      const int64_t j1 = min64(j0 + nv * kL, m1 - m0);
-      DirectArgs<T, Source> args{nullptr,   p.b_col,
-                                 p.b_row,   {columns + j0, p.a_col},
-                                 k(),       nullptr,
-                                 kTurnedLd, j1 - j0 - (nv - 1) * kL,
-                                 false,     reinterpret_cast<const char*>(columns)};
-      for (int64_t s = 0; s < cut.strips.count; ++s) {
-        const int64_t i0 = cut.strips.begin(s);
-        args.a = b_from(b, n0 + i0);
-        args.c = room + i0 * kTurnedLd;
-        table.fn[cut.strips.size(s)][nv](args);
-      }
-      turn_tile(room, kTurnedLd, n1 - n0, j1 - j0, tile, kLd);
-      epi(b, m0 + j0, m0 + j1, n0, n1, tile, kLd);
-    }
-  }
-
-  // A strip's groups [g0, g1) of vectors, where c is its first column.
-  template <uint32_t ROWS, uint32_t VECTORS, class Source>
-  AOT_INLINE void each_group(DirectArgs<T, Source>& args, const Pieces& groups, int64_t g0,
-                             int64_t g1, int64_t mr, int64_t columns, T* c) const {
-    constexpr int64_t kL = Simd<T>::kLanes;
-    for (int64_t g = g0; g < g1; ++g) {
-      const int64_t j0 = groups.begin(g) * kL, nv = groups.size(g);
-      args.b.first = groups.begin(g);
-      args.c = c + j0;
-      args.last = min64(columns - j0 - (nv - 1) * kL, kL);
-      kDirectTable<T, Source, ROWS, VECTORS, direct_in_c<Cfg>()>.fn[mr][nv](args);
-    }
   }
 
   AOT_INLINE T* copy_of_b() const { return tile + Cfg::MC * (kLd + (kCopyA ? kCopyLd : 0)); }
@@ -449,8 +359,8 @@ struct MatmulRun {
   }
 #endif
 
-  // `source`: (first column) -> B from there on.
-  template <class Source>
+  // `source`: (first column) -> B from there on. READY: rows are copied.
+  template <bool READY = false, class Source>
   void block(int64_t b, int64_t m0, int64_t m1, int64_t n0, int64_t n1,
              const Source& source) const {
     const T* rows[Cfg::MC];
@@ -465,12 +375,12 @@ struct MatmulRun {
     // Whole panels need no tile: they are written where they belong. Results of several chunks are
     // read again, so of plain ones only those of a single chunk.
     constexpr bool kRows = kStoresRows<Epi> && !kCopyA;
-    const bool one_chunk = k() <= Cfg::KB, copied = kCopyA && Cfg::PLAIN && one_chunk;
-    if (copied) copy_a(first, m1 - m0, 0, k());
+    const bool one_chunk = k() <= Cfg::KB, copied = kCopyA && (READY || (Cfg::PLAIN && one_chunk));
+    if (copied && !READY) copy_a(first, m1 - m0, 0, k());
     if constexpr (kRows || Cfg::PLAIN) {
       const int64_t full = kRows || one_chunk ? (n1 - n0) / kPanel : 0;
       if (full > 0) {
-        const auto [c, ldc] = corner(b, m0, n0);
+        const auto [c, ldc] = results_corner(p, epi, b, m0, n0);
         run<false>(
             BlockArgs<T, decltype(source(n0))>{rows, 0, m1 - m0, 1, k(), source(n0), full, c, ldc},
             first, copied, [](int64_t, int64_t, int64_t, int64_t) {});
@@ -495,16 +405,6 @@ struct MatmulRun {
   AOT_INLINE void copy_a(const A* first, int64_t count, int64_t k0, int64_t depth) const {
     T* const to = tile + Cfg::MC * kLd;
     copy_rows(first + k0 * p.a_col, p.a_row, p.a_col, count, depth, to, kCopyLd);
-  }
-
-  // Where results that are stored as they are begin, and elements between their rows.
-  AOT_INLINE std::pair<T*, int64_t> corner(int64_t b, int64_t m0, int64_t n0) const {
-    if constexpr (kStoresRows<Epi>) {
-      return {epi.c + b * epi.c_batch + m0 * epi.c_row + n0, epi.c_row};
-    } else {
-      char* const row = static_cast<char*>(p.out) + m0 * p.out_row;
-      return {reinterpret_cast<T*>(row) + n0, p.out_row / int64_t(sizeof(T))};
-    }
   }
 
   // done(first row, last row, first panel, panels): finished results, in the tile's corner where
@@ -579,8 +479,9 @@ void matmul(const MatmulArgs<Cfg>& p, int64_t begin, int64_t end, void* scratch,
     const int64_t column = u / mt, b = column / nt, ni = column % nt, mi = u % mt;
     int64_t rows = min64(mt - mi, end - u), cols = 1;
     if (run.is_direct()) {
-      run.direct(b, mi * Cfg::MB, min64(m, (mi + 1) * Cfg::MB), ni * Cfg::NB,
-                 min64(n, (ni + 1) * Cfg::NB));
+      const detail::DirectRun<Cfg, Epi> unit{p, run.tile, run.packed_b(), epi};
+      unit.direct(b, mi * Cfg::MB, min64(m, (mi + 1) * Cfg::MB), ni * Cfg::NB,
+                  min64(n, (ni + 1) * Cfg::NB));
       ++u;
       continue;
     }

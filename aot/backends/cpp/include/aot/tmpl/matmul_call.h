@@ -200,16 +200,26 @@ constexpr bool direct_groups_first() {
 }
 
 // Whether B whose rows are read in place by groups is better packed: many strips read vectors that
-// cross lines, or rows that fall into the same few sets of a cache.
+// cross lines, or rows that fall into the same few sets of a cache. With many registers any two
+// strips do, where B is far: its rows are then too far apart for machines to guess the next one.
 template <class Cfg>
 constexpr bool packing_pays() {
   using T = compute_t<typename Cfg::A>;
   constexpr int64_t kNear = 1 << 18;  // bytes: half of the second level
   const int64_t row = Cfg::N * int64_t(sizeof(T));
-  const int64_t strips = Cfg::K * row > kNear ? 4 : 8;  // what so many wait for is packing's time
-  return kFewRegisters && Cfg::A_ALONG == Along::kDepth &&
-         min64(Cfg::M, Cfg::MB) > strips * RegisterBlock<T>::kRows &&
-         (row % kVectorBytes != 0 || row % 512 == 0);
+  const bool far = Cfg::K * row > kNear, crosses = row % kVectorBytes != 0;
+  if (Cfg::A_ALONG != Along::kDepth || !std::is_same_v<typename Cfg::B, T>) return false;
+  if (!kFewRegisters && far && crosses) return Cfg::M > RegisterBlock<T>::kRows;
+  if (!kFewRegisters && row < 8 * kVectorBytes) return false;
+  const int64_t strips = far ? 4 : 8;  // what so many wait for is packing's time
+  return min64(Cfg::M, Cfg::MB) > strips * RegisterBlock<T>::kRows && (crosses || row % 512 == 0);
+}
+
+// Whether B is packed whole for all rows of a unit though they are few: it is read in its order.
+template <class Cfg>
+constexpr bool packs_for_few() {
+  return !kFewRegisters && Cfg::STRIDED_B && Cfg::M > 0 && Cfg::N > 0 && Cfg::K > 0 &&
+         Cfg::B_ALONG == Along::kAcross && packing_pays<Cfg>();
 }
 
 // K's that a direct product takes at a time. Rows of k's (A across) are read by every strip, in
@@ -253,12 +263,16 @@ constexpr bool direct_packs() {
          Cfg::PACKED >= columns * Cfg::K && (Cfg::B_ALONG == Along::kDepth || crosses);
 }
 
-// The price of a direct product whose k's go in pieces of direct_depth.
+// The price of a direct product whose k's go in pieces of direct_depth. With many registers those
+// may be all of them, if that is cheaper; so they are where B's columns are packed.
 template <class Cfg, class T = compute_t<typename Cfg::A>>
 constexpr int64_t price_in_pieces(int64_t m, int64_t n) {
-  if (!kFewRegisters) return price_across<T>(m, n, Cfg::K, true, false);
+  const int64_t whole = price_across<T>(m, n, Cfg::K, true, false);
+  if (!kFewRegisters && Cfg::B_ALONG != Along::kAcross) return whole;
   const int64_t depth = min64(direct_depth<Cfg>(), Cfg::K);
-  return price_across<T>(m, n, depth, lines_kept<Cfg>(depth), false) * Cfg::K / depth;
+  const int64_t pieces =
+      price_across<T>(m, n, depth, lines_kept<Cfg>(depth), false) * Cfg::K / depth;
+  return kFewRegisters ? pieces : min64(whole, pieces);
 }
 
 // The price of a product without that of its copies.

@@ -6,8 +6,8 @@
 #ifndef AOT_TMPL_MATMUL_SHALLOW_H_
 #define AOT_TMPL_MATMUL_SHALLOW_H_
 
-#include "aot/tmpl/bf16.h"
 #include "aot/tmpl/matmul_call.h"
+#include "aot/tmpl/rounded.h"
 
 namespace aot::tmpl {
 
@@ -25,47 +25,11 @@ struct RoundedPairPanels : PairPanels {
   using V = Simd<float>::V;
   static constexpr int kL = Simd<float>::kLanes;
 
-  // A row of NV vectors, of the last one `last` elements.
+  // As Rounded has it.
   template <int NV>
   static AOT_INLINE void store(Bf16* to, const V (&row)[NV], int64_t last) {
-    AOT_UNROLL for (int j = 0; j + 1 < NV; j += 2) {
-      if (j + 2 < NV || last == kL) {
-        two(to + j * kL, row[j], row[j + 1]);
-      } else {
-        one(to + j * kL, row[j], kL);
-        one(to + (j + 1) * kL, row[j + 1], last);
-      }
-    }
-    if constexpr (NV % 2 != 0) one(to + (NV - 1) * kL, row[NV - 1], last);
+    Rounded::store(to, row, last);
   }
-
- private:
-#if defined(AOT_TMPL_EMULATE_BF16)
-  static AOT_INLINE void one(Bf16* to, V v, int64_t count) {
-    Bf16 all[kL];
-    store_rounded(all, v);
-    __builtin_memcpy(to, all, uint64_t(count) * sizeof(Bf16));
-  }
-  static AOT_INLINE void two(Bf16* to, V low, V high) {
-    one(to, low, kL);
-    one(to + kL, high, kL);
-  }
-#else
-  static AOT_INLINE void one(Bf16* to, V v, int64_t count) {
-    __m256i half;
-    asm("vcvtneps2bf16 %1, %0" : "=v"(half) : "v"(v));
-    if (count == kL) {
-      _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), half);
-    } else {
-      _mm256_mask_storeu_epi16(to, __mmask16((1u << count) - 1), half);
-    }
-  }
-  static AOT_INLINE void two(Bf16* to, V low, V high) {
-    __m512i both;
-    asm("vcvtne2ps2bf16 %1, %2, %0" : "=v"(both) : "v"(low), "v"(high));
-    _mm512_storeu_si512(to, both);
-  }
-#endif
 };
 
 // The same of sums to each of which its column's own number is added.

@@ -397,6 +397,43 @@ AOT_INLINE void store_strided_n(S* p, int64_t stride, Vec<T, N, B> v, int64_t n)
   store_strided_m(p, stride, v, first_n<N>(n));
 }
 
+// ---- lanes of two vectors in turn: p[0], p[2], … and p[1], p[3], … ----
+namespace detail {
+// From lane FROM of (a0, b0, a1, b1, …) on.
+template <int FROM, class T, int N, int... L>
+AOT_INLINE Vec<T, N> in_turn(Vec<T, N> a, Vec<T, N> b, std::integer_sequence<int, L...>) {
+  return Vec<T, N>::of(__builtin_shufflevector(
+      a.r, b.r, (L < N ? (FROM + L) / 2 + (FROM + L) % 2 * int(sizeof...(L)) : 0)...));
+}
+template <class T, int N, class Put>
+AOT_INLINE void each_turn(Vec<T, N> a, Vec<T, N> b, const Put& put, int first = 0) {
+  using V = Vec<T, N>;
+  if constexpr (V::kSplit) {
+    each_turn(a.lo, b.lo, put, first);
+    each_turn(a.hi, b.hi, put, first + N);
+  } else {
+    constexpr auto kLanes = std::make_integer_sequence<int, V::kRegLanes>();
+    put(in_turn<0>(a, b, kLanes), first);
+    put(in_turn<N>(a, b, kLanes), first + N);
+  }
+}
+}  // namespace detail
+
+template <class S, class T, int N, bool B, bool C>
+AOT_INLINE void store_pairs(S* p, Vec<T, N, B> low, Vec<T, N, C> high) {
+  using W = detail::Storage<S>;
+  detail::each_turn(W::narrow(low), W::narrow(high),
+                    [&](auto v, int at) { detail::store_full(detail::raw(p) + at, v); });
+}
+// The first n lanes of either.
+template <class S, class T, int N, bool B, bool C>
+AOT_INLINE void store_pairs_n(S* p, Vec<T, N, B> low, Vec<T, N, C> high, int64_t n) {
+  using W = detail::Storage<S>;
+  detail::each_turn(W::narrow(low), W::narrow(high), [&](auto v, int at) {
+    detail::store_first(detail::raw(p) + at, v, 2 * n - at);
+  });
+}
+
 // ---- elements p[index[i]]; indices are int32_t or int64_t and may be negative ----
 template <class T, int N, class S, class I, bool B>
 AOT_INLINE Vec<T, N> gather(const S* p, Vec<I, N, B> index) {

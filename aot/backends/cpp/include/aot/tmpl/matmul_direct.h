@@ -1,0 +1,176 @@
+// Products whose operands are read where they lie, or whose B alone is packed: a part of matmul.h.
+#ifndef AOT_TMPL_MATMUL_DIRECT_H_
+#define AOT_TMPL_MATMUL_DIRECT_H_
+
+#include <tuple>
+
+#include "aot/tmpl/matmul_call.h"
+
+namespace aot::tmpl::detail {
+
+// Where results that are stored as they are begin, and elements between their rows.
+template <class Cfg, class Epi, class T = compute_t<typename Cfg::A>>
+AOT_INLINE std::pair<T*, int64_t> results_corner(const MatmulArgs<Cfg>& p, const Epi& epi,
+                                                 int64_t b, int64_t m0, int64_t n0) {
+  if constexpr (kStoresRows<Epi>) {
+    return {epi.c + b * epi.c_batch + m0 * epi.c_row + n0, epi.c_row};
+  } else {
+    char* const row = static_cast<char*>(p.out) + m0 * p.out_row;
+    return {reinterpret_cast<T*>(row) + n0, p.out_row / int64_t(sizeof(T))};
+  }
+}
+
+// Units of a product, one by one.
+template <class Cfg, class Epi>
+struct DirectRun {
+  using A = typename Cfg::A;
+  using B = typename Cfg::B;
+  using T = compute_t<A>;
+  static constexpr int64_t kLd = matmul_tile_ld<Cfg>(), kCopyLd = Cfg::KB + kPanel;
+  static constexpr Way kWay = matmul_way<Cfg>();
+
+  const MatmulArgs<Cfg>& p;
+  T* tile;
+  T* packed;
+  const Epi& epi;
+
+  AOT_INLINE int64_t n() const { return Cfg::N >= 0 ? Cfg::N : p.n; }
+  AOT_INLINE int64_t k() const { return Cfg::K >= 0 ? Cfg::K : p.k; }
+  AOT_INLINE int64_t b_panel() const { return packed_rows<B>(k()) * kPanel; }
+  AOT_INLINE const B* b_from(int64_t b, int64_t n0) const {
+    return p.b + b * p.b_batch + n0 * p.b_col;
+  }
+
+  static constexpr auto kCuts = direct_cuts_of<Cfg>();
+
+  // A unit by kernels that read both operands in place.
+  void direct(int64_t b, int64_t m0, int64_t m1, int64_t n0, int64_t n1) const {
+    const DirectCut& cut =
+        kCuts.of[m1 - m0 < min64(Cfg::M, Cfg::MB)][n1 - n0 < min64(Cfg::N, Cfg::NB)];
+    if constexpr (kWay == Way::kDots) {
+      const A* const first = p.a + b * p.a_batch + m0 * p.a_row;
+      DotsFor<Cfg>{first, p.a_row, b_from(b, n0), p.b_col, k()}.run(m1 - m0, n1 - n0, tile, kLd);
+      epi(b, m0, m1, n0, n1, tile, kLd);
+    } else if constexpr (kWay == Way::kDirect) {
+      if (m0 == 0 && n0 == 0 && brings_b<Cfg>(cut)) bring_near(b_from(b, 0), p.b_row, k(), n());
+      straight(cut, b, m0, m1, n0, n1);
+    } else if constexpr (kWay == Way::kTurned) {
+      turned(cut, b, m0, m1, n0, n1);
+    }
+  }
+
+  // Vectors of B's columns by elements of A's rows: K's in pieces, in each strip by strip.
+  AOT_INLINE void straight(const DirectCut& cut, int64_t b, int64_t m0, int64_t m1, int64_t n0,
+                           int64_t n1) const {
+    constexpr bool kPacks = direct_packs<Cfg>(), kInC = direct_in_c<Cfg>();
+    using Source = std::conditional_t<Cfg::STRIDED_B && !kPacks, RowsOfB<T, B>, PanelsOfB<T>>;
+    constexpr DirectCuts kSizes = direct_cuts<T>(Cfg::M, Cfg::N, Cfg::K, Cfg::MB, Cfg::NB);
+    const A* const first = p.a + b * p.a_batch + m0 * p.a_row;
+    const T* a = nullptr;
+    int64_t a_row = p.a_row, a_col = p.a_col;
+    if constexpr (std::is_same_v<A, T>) a = first;
+    if constexpr (!std::is_same_v<A, T>) {
+      T* const copy = tile + Cfg::MC * kLd;
+      copy_rows(first, p.a_row, p.a_col, m1 - m0, k(), copy, kCopyLd);
+      a = copy, a_row = kCopyLd, a_col = 1;
+    }
+    DirectArgs<T, Source> args{nullptr, a_row, a_col, {}, k(), nullptr, kLd, 0, false};
+    if constexpr (kPacks) {
+      pack_any(b_from(b, n0), p.b_row, p.b_col, k(), n1 - n0, packed, k() * kPanel);
+      args.b = {packed, k() * kPanel};
+    } else if constexpr (Cfg::STRIDED_B) {
+      args.b = {b_from(b, n0), p.b_row};
+    } else {
+      args.b = {p.b + b * p.b_batch + n0 / kPanel * b_panel(), b_panel()};
+    }
+    constexpr int64_t kDepth = direct_depth<Cfg>();
+    constexpr bool kGroupsFirst = direct_groups_first<Cfg>();
+    const bool across = a_col != 1;
+    args.line = a_col * int64_t(sizeof(T));
+    const auto first_b = args.b;
+    for (int64_t k0 = 0; k0 < k(); k0 += kDepth) {
+      args.k = min64(kDepth, k() - k0), args.add = k0 > 0, args.b = first_b.from(k0);
+      const bool last = k0 + kDepth >= k();
+      auto ahead = args.b.b;
+      // Some neighbouring groups of a strip, to where its results are.
+      const auto multiply = [&](int64_t s, int64_t g0, int64_t g1) {
+        const int64_t i0 = cut.strips.begin(s), mr = cut.strips.size(s);
+        args.a = a + i0 * a_row + k0 * a_col;
+        // What follows: these rows' next k's, or the next strip, or the next matrix.
+        args.next = reinterpret_cast<const char*>(args.a + (across ? kDepth * a_col : mr * a_row));
+        if (!across) args.line = direct_line<T>(mr);
+        if (kGroupsFirst && s == 0 && g1 < cut.groups.count) {
+          args.next = reinterpret_cast<const char*>(ahead);
+          args.line = args.b.step() * int64_t(sizeof(*ahead));
+        }
+        T* const results = tile + (kGroupsFirst || kDepth < k() ? i0 * kLd : 0);
+        T* c = results;
+        if constexpr (kInC) std::tie(c, args.ldc) = results_corner(p, epi, b, m0 + i0, n0);
+        each_group<kSizes.rows, kSizes.vectors>(args, cut.groups, g0, g1, mr, n1 - n0, c);
+        return results;
+      };
+      if constexpr (kGroupsFirst) {
+        // The first strip fetches the next group: its lines are as far apart as B's rows, where
+        // machines guess nothing.
+        for (int64_t g = 0; g < cut.groups.count; ++g) {
+          const int64_t after = cut.groups.begin(min64(g + 2, cut.groups.count)) * Simd<T>::kLanes;
+          ahead = args.b.at(0) - args.b.first * Simd<T>::kLanes + min64(after, n1 - n0) - 1;
+          for (int64_t s = 0; s < cut.strips.count; ++s) multiply(s, g, g + 1);
+        }
+        if (!kInC && last) epi(b, m0, m1, n0, n1, tile, kLd);
+        continue;
+      }
+      for (int64_t s = 0; s < cut.strips.count; ++s) {
+        const T* const results = multiply(s, 0, cut.groups.count);
+        if (kInC || !last) continue;
+        epi(b, m0 + cut.strips.begin(s), m0 + cut.strips.begin(s + 1), n0, n1, results, kLd);
+      }
+    }
+  }
+
+  // Vectors of A's rows by elements of B's columns; each group's results are turned.
+  AOT_INLINE void turned(const DirectCut& cut, int64_t b, int64_t m0, int64_t m1, int64_t n0,
+                         int64_t n1) const {
+    constexpr int64_t kL = Simd<T>::kLanes;
+    using Source = RowsOfB<T, A>;
+    constexpr DirectCuts kSizes = direct_cuts<T>(Cfg::N, Cfg::M, Cfg::K, Cfg::NB, Cfg::MB);
+    const DirectTable<T, Source>& table = kDirectTable<T, Source, kSizes.rows, kSizes.vectors>;
+    T* const room = packed + Cfg::PACKED;
+    const A* const columns = p.a + b * p.a_batch + m0 * p.a_row;
+    for (int64_t g = 0; g < cut.groups.count; ++g) {
+      const int64_t j0 = cut.groups.begin(g) * kL, nv = cut.groups.size(g);
+      const int64_t j1 = min64(j0 + nv * kL, m1 - m0);
+      DirectArgs<T, Source> args{nullptr,   p.b_col,
+                                 p.b_row,   {columns + j0, p.a_col},
+                                 k(),       nullptr,
+                                 kTurnedLd, j1 - j0 - (nv - 1) * kL,
+                                 false,     reinterpret_cast<const char*>(columns)};
+      for (int64_t s = 0; s < cut.strips.count; ++s) {
+        const int64_t i0 = cut.strips.begin(s);
+        args.a = b_from(b, n0 + i0);
+        args.c = room + i0 * kTurnedLd;
+        table.fn[cut.strips.size(s)][nv](args);
+      }
+      turn_tile(room, kTurnedLd, n1 - n0, j1 - j0, tile, kLd);
+      epi(b, m0 + j0, m0 + j1, n0, n1, tile, kLd);
+    }
+  }
+
+  // A strip's groups [g0, g1) of vectors, where c is its first column.
+  template <uint32_t ROWS, uint32_t VECTORS, class Source>
+  AOT_INLINE void each_group(DirectArgs<T, Source>& args, const Pieces& groups, int64_t g0,
+                             int64_t g1, int64_t mr, int64_t columns, T* c) const {
+    constexpr int64_t kL = Simd<T>::kLanes;
+    for (int64_t g = g0; g < g1; ++g) {
+      const int64_t j0 = groups.begin(g) * kL, nv = groups.size(g);
+      args.b.first = groups.begin(g);
+      args.c = c + j0;
+      args.last = min64(columns - j0 - (nv - 1) * kL, kL);
+      kDirectTable<T, Source, ROWS, VECTORS, direct_in_c<Cfg>()>.fn[mr][nv](args);
+    }
+  }
+};
+
+}  // namespace aot::tmpl::detail
+
+#endif  // AOT_TMPL_MATMUL_DIRECT_H_
