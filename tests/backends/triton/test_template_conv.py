@@ -485,7 +485,7 @@ def test_double_precision(inputs: int, outputs: int, groups: int) -> None:
 @pytest.fixture(autouse=True)
 def rounded_when_small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Convolutions of these tests are so small that none would be rounded."""
-    monkeypatch.setattr("aot.ir.templates.conv.ROUNDED_FLOPS", 0.0)
+    monkeypatch.setattr("aot.ir.templates.conv_rounding.ROUNDED_FLOPS", 1)
 
 
 @contextmanager

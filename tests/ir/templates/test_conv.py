@@ -139,10 +139,8 @@ def is_rounded(
     x, w = view(1, channels, side, side), view(own, channels // groups, taps, taps)
     out, ones = view(1, own, side - 2, side - 2), (1, 1)
     steps = (step, step)
-    call = Conv(
-        "c", out, NO_ORIGIN, x, w, ones, (0, 0), steps, groups, "tf32", phases=phases, last=last
-    )
-    return call.is_rounded_by_eager(NO_DIMS)
+    call = Conv("c", out, NO_ORIGIN, x, w, ones, (0, 0), steps, groups, phases=phases, last=last)
+    return call.rounded_as_eager(()).rounding == "tf32"
 
 
 def test_eager_rounds_neither_small_ones_nor_small_groups_nor_many_phases() -> None:
