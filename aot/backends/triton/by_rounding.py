@@ -13,7 +13,7 @@ from aot.backends.by_size import Choice, E, by_size
 from aot.errors import InternalError
 from aot.ir.hints import FARTHEST, at_scale, hints_of
 from aot.ir.kernels import ALWAYS, Kernel, KernelGraph, TemplateKernel
-from aot.symbolic import Expr, Minimum
+from aot.symbolic import Expr, Maximum, Minimum, integer
 
 _QUARTERS = (4, 5, 6, *(4 * FARTHEST >> k for k in range(FARTHEST.bit_length() - 1)[::-1]))
 """Of sizes, by which others are looked for."""
@@ -33,7 +33,8 @@ def rounded_choices(
     if rounds is None:
         return ()
     found: list[Choice[E]] = []
-    for where in sorted((rounds, 1 - rounds), key=hints_of(graph.dims).holds, reverse=True):
+    exact = Maximum(integer(0), 1 - rounds)
+    for where in sorted((rounds, exact), key=hints_of(graph.dims).holds, reverse=True):
         at = _graph_at(where, graph)
         first = emit(at) if found else own
         if first is None:

@@ -285,7 +285,9 @@ class Conv(TemplateCall):
                 return self._misfit_weight(support, strides)
             if self.is_narrow(support.narrow):
                 return "" if own[-1] in (0, 1) else "its places are no neighbours"
-            far = own[1] not in (0, 1) and self.channels_fastest(own, support.vector)
+            far = own[1] not in (0, 1) and self.channels_fastest(
+                own, support.vector, support.places
+            )
             return "its channels are not contiguous" if far else ""
         if role == "x" and self._has_few_planes(support):
             return "" if own[-1] == 1 else "its few channels fill no vectors"
@@ -296,16 +298,16 @@ class Conv(TemplateCall):
             return ""
         return "operand x is not contiguous along its vectors" if apart else ""
 
-    def channels_fastest(self, x: Sequence[Expr] | None, vector: int) -> bool:
+    def channels_fastest(self, x: Sequence[Expr] | None, vector: int, places: int) -> bool:
         """True when a template in place walks channels fastest in an input of these strides.
 
         A few channels (less than a `vector` has) with a stride are walked outside of the taps; an
         input with many is copied, so that they are contiguous. Where there is one tap, and places
-        are neighbours, these are vectors.
+        are neighbours, these are vectors, of so many `places`.
         """
         if x is None:
             return True
-        if x[1] not in (0, 1) and x[-1] == 1 and self._is_pointwise(vector):
+        if x[1] not in (0, 1) and x[-1] == 1 and self._is_pointwise(places):
             return False
         channels = self.w.axes[1].extent
         few = is_int(channels) and int(channels) < vector and not self.is_depthwise
@@ -321,7 +323,7 @@ class Conv(TemplateCall):
         return taps and still and self.groups == 1
 
     def _weight_walk(self, support: ConvSupport, strides: Strides) -> tuple[Axis, ...]:
-        last = self.channels_fastest(strides.get("x"), support.vector)
+        last = self.channels_fastest(strides.get("x"), support.vector, support.places)
         outputs, channels, *kernel = self.w.axes
         depth = (*kernel, channels) if last else (channels, *kernel)
         whole = support.fills_loads(product([a.extent for a in depth])) and self.groups == 1
@@ -516,6 +518,11 @@ class Conv(TemplateCall):
         return [LoopNest(self.name, axes, (c, *kernel), (store,), self.origin)]
 
 
+def vector_of(dtype: DType, vector: int) -> int:
+    """Elements of a type that lie where a `vector` of halves does; of double precision as many."""
+    return vector // 2 if dtype.itemsize == 4 and vector > 1 else vector
+
+
 @dataclass(frozen=True)
 class ConvSupport(Support[Conv]):
     """A backend's template for convolutions.
@@ -538,6 +545,7 @@ class ConvSupport(Support[Conv]):
         load_bytes: Of its widest load, which elements of a weight that lie in a row had better
             fill; 0: they fill vectors.
         widest: Elements of the type in it.
+        places: Neighbouring places that it reads at once, of one tap.
     """
 
     channels_last: bool = True
@@ -553,11 +561,13 @@ class ConvSupport(Support[Conv]):
     parts: Callable[[Depth, DType], int] | None = None
     load_bytes: int = 0
     widest: int = 0
+    places: int = 1
 
     def of_type(self, dtype: DType) -> ConvSupport:
         """The same with what holds for operands of a type alone."""
         narrow = dict(self.narrow_of).get(dtype.name, Narrow())
-        return replace(self, narrow=narrow, widest=self.load_bytes // dtype.itemsize)
+        widest = self.load_bytes // dtype.itemsize
+        return replace(self, narrow=narrow, widest=widest, places=vector_of(dtype, self.vector))
 
     def fills(self, elements: Expr) -> bool:
         """True when so many elements are whole vectors."""

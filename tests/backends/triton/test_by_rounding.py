@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,13 +11,13 @@ import torch
 import torch.nn.functional as F
 from torch.export import Dim
 
+from aot import package
 from aot.backends.base import EmittedGraph
-from aot.backends.triton.compile import compile_kernels
 from aot.frontend.capture import Captured
-from aot.options import default_cache_dir, environment
 from aot.symbolic import dim, evaluate
 from tests.backends.triton.templates import captured, emitted
 from tests.backends.triton.test_template_conv import nearest
+from tests.calls import Calls
 from tests.conformance.executors import interpret_triton
 from tests.settings import seeded
 
@@ -44,13 +45,10 @@ def images(count: int) -> torch.Tensor:
     return torch.randn(count, 24, *SIDES, generator=generator)
 
 
-def model(hint: int, *, own: bool = True) -> Captured:
-    """A convolution packaged for so many images; `own`: by a weight of the model."""
-    dims = ({0: Dim("n", min=1, max=1 << 12)},)
-    if own:
-        kept = weight()
-        return captured(lambda x: F.conv2d(x, kept), (images(hint),), dims)
-    return captured(F.conv2d, (images(hint), weight()), (*dims[:1], {}))
+def model(hint: int) -> Captured:
+    """A convolution packaged for so many images."""
+    kept, dims = weight(), ({0: Dim("n", min=1, max=1 << 12)},)
+    return captured(lambda x: F.conv2d(x, kept), (images(hint),), dims)
 
 
 def rounded_functions(source: EmittedGraph) -> set[str]:
@@ -86,13 +84,18 @@ def test_each_size_is_as_exact_as_eager(hint: int) -> None:
         assert np.abs(found - wanted).max() < 2e-6 * scale < np.abs(found - other).max()
 
 
-def test_functions_of_either_kind_are_compiled() -> None:
-    """Exact ones lower what they load; rounded ones read it from shared memory as it is."""
-    source = emitted(model(2))
-    convs = [f for f in source.functions if "conv_product(" in f.text]
-    kinds = {"tf32" if f.name in rounded_functions(source) else "exact" for f in convs}
-    assert kinds == {"tf32", "exact"}
-    compile_kernels(convs, "sm_90", 1, default_cache_dir(environment()))
+def test_functions_of_either_kind_are_packaged(tmp_path: Path) -> None:
+    """Conditions of launches are shown to be 1 or 0, and assemblers take what lowers operands."""
+    kept, dims = weight(), (({0: Dim("n", min=1)},),)
+    module, path = Calls(lambda x: F.conv2d(x, kept)), tmp_path / "model.pkg"
+    for hint in (2, 16):
+        example = (images(hint),)
+        source = emitted(captured(module, example, dims[0]))
+        names = {launch.function for launch in source.launches}
+        assert names > rounded_functions(source) > set()
+        package(
+            module, example, path=path, targets=["cuda:sm_90"], dynamic_shapes=dims, golden=False
+        )
 
 
 def test_infinity_survives_in_both() -> None:
