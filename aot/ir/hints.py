@@ -69,6 +69,17 @@ def at_scale(d: Dim, times: int, part: int = 1) -> int:
     return max(d.multiple_of, size // d.multiple_of * d.multiple_of)
 
 
+FARTHEST = LARGER**2
+"""Times a size, and parts of it, up to which kernels are chosen for sizes of their own."""
+
+
+def far_hints(dims: Iterable[Dim]) -> tuple[Hints, Hints]:
+    """The smallest and the largest sizes that kernels are chosen for."""
+    dims = tuple(dims)
+    least = Hints({dim(d.name): at_scale(d, 1, FARTHEST) for d in dims})
+    return least, Hints({dim(d.name): at_scale(d, FARTHEST) for d in dims})
+
+
 BETWEEN = 4
 """Times a size, for what is chosen once for it and for one that is `LARGER` times as large."""
 

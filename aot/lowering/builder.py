@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from aot.ir.dtypes import FLOAT32, DType
-from aot.ir.hints import hints_of
 from aot.ir.loops import LoopGraph
 from aot.ir.nests import Axis, Buffer, LoopNest, Store, View, numbered_axes
 from aot.ir.origin import NO_ORIGIN, Origin
@@ -197,7 +196,7 @@ class GraphBuilder:
         out = self._new_buffer(shape, dtype)
         made = call(self._op_name("t"), identity_view(out), self.origin)
         if made.kind in self.graph.tf32 and operand_dtype(made, self._buffers) == FLOAT32:
-            made = made.rounded() if made.is_rounded_by_eager(hints_of(self.graph.dims)) else made
+            made = made.rounded_as_eager(self.graph.dims)
         self._ops.append(made)
         return out
 

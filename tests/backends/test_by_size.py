@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 
@@ -115,6 +116,14 @@ def test_of_three_sizes_it_is_what_is_touched_that_counts() -> None:
     choices = choices_of(graph_of(*dims), made)
     assert running(choices, {"a": 1, "b": 100_000, "c": 64}) == "True"
     assert running(choices, {"a": 1, "b": 2, "c": 64}) == "False"
+
+
+def test_steps_of_many_sizes_touch_as_much_more_as_those_of_two() -> None:
+    graph = graph_of(*(size(name, 32) for name in "abcd"))
+    found = spots(graph.kernels[0], graph)
+    touched = sorted(product([d.hint for d in at.dims]) for at in found)
+    assert len(touched) == 5 and touched[2] == 32**4
+    assert all(b <= LARGER**2 * a for a, b in pairwise(touched))
 
 
 def test_a_function_that_cannot_be_had_is_that_of_the_nearest_size() -> None:

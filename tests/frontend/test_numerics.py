@@ -70,7 +70,7 @@ def test_graphs_have_what_concerns_them() -> None:
 def test_kernels_that_round_are_named_unless_it_is_forbidden(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("aot.ir.templates.conv.ROUNDED_FLOPS", 0.0)  # so small ones are not
+    monkeypatch.setattr("aot.ir.templates.conv_rounding.ROUNDED_FLOPS", 1)  # so small ones are not
     torch.backends.cudnn.allow_tf32 = True
     torch.set_float32_matmul_precision("high")
     captured = model()

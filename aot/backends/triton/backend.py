@@ -10,6 +10,7 @@ from aot_runtime.format.declarations import Declaration
 from aot.backends.base import EmittedGraph, KernelBinary, KernelSource
 from aot.backends.by_size import Choice, by_size, spots
 from aot.backends.triton.body import ATOMICS
+from aot.backends.triton.by_rounding import rounded_choices
 from aot.backends.triton.compile import ALIGNMENT, begin, compile_kernels
 from aot.backends.triton.context import narrow_when, narrowed
 from aot.backends.triton.gpu import GPUS, Gpu
@@ -179,8 +180,10 @@ def _choices(
     first = own if small is graph else emitted(small)
     if first is None:
         small, first = graph, own
-    found = row_choices(kernel, small, emitted) or by_size(
-        kernel, small, first, emitted, lambda e: (e.function, e.signature, e.options)
+    found = (
+        row_choices(kernel, small, emitted)
+        or rounded_choices(kernel, small, first, emitted, _function)
+        or by_size(kernel, small, first, emitted, _function)
     )
     if small is graph:
         return found
@@ -188,6 +191,11 @@ def _choices(
     at_most = [replace(c, when=Minimum(ALWAYS, c.when * narrow)) for c in found]
     large = emitted(spots(kernel, graph)[-1]) or own
     return (*at_most, Choice(large, wide, f"{kernel.name}_wide"))
+
+
+def _function(emitted: EmittedKernel) -> object:
+    """What emitted kernels have in common that are one function."""
+    return emitted.function, emitted.signature, emitted.options
 
 
 def _alike(own: EmittedKernel, graph: KernelGraph) -> object:

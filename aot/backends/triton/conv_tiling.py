@@ -28,6 +28,18 @@ _TURN = 300
 as steps of 64 (512 channels of 27 taps on an H200: 1472 us, 787), whatever else is on the
 multiprocessor (208 channels of 25 taps, four programs on each: 260 us, 132)."""
 
+_LONG_STEP, _LEAST_STAGES, _BESIDE, _WARPS = 64, 3, 3, 16
+"""Halves of a step from which others of so many programs on a multiprocessor hide what it takes
+beside its products, where there are more to come: 103684 x 64 of 11200 took 391 us on an H200 by
+128 x 64 and three blocks in flight, of which three programs fit, 432 with four, of which two do,
+and 541 with five; eight groups of 43218 x 64 of 576 76, 87 and 121. Of two programs (32768 x 64 of
+12312: 243 us, by 256 x 64 alone 195) it is not so, nor of more outputs than a block has (12544 x
+411 of 3384 by 128 x 128: 128 us, with five in flight and one program 113, by 128 x 64 and three
+159). Blocks in flight at least; warps."""
+
+_MORE_BYTES = 1.35
+"""Times `_FAR_BYTES` that come to such programs, which wait for blocks in turn."""
+
 _LATENCY = 800
 """Cycles from the request of a block until it is there."""
 
@@ -287,7 +299,27 @@ def candidates(size: ConvSize, gpu: Gpu) -> Iterator[ConvTile]:
                 if size.ready and warps == 8 and fit >= 8:
                     most = min(most, fit // 2)  # so that two programs fit
                 if fit >= 2:
-                    yield replace(tile, stages=max(2, min(most, fit, steps(size, tile) + 1)))
+                    most = max(2, min(most, fit, steps(size, tile) + 1))
+                    for stages in _stages(tile, size, fit, most):
+                        yield replace(tile, stages=stages)
+
+
+def _stages(tile: ConvTile, size: ConvSize, fit: int, most: int) -> Iterator[int]:
+    """Blocks in flight that are worth a try: as many as there may be, and fewer for more programs.
+
+    These compute while another one waits, begins or stores.
+    """
+    yield most
+    if _hides_steps(tile, size):
+        fewer = fit // _BESIDE
+        many = _BESIDE * tile.warps <= _WARPS
+        yield from [fewer] if many and _LEAST_STAGES <= fewer < most else []
+
+
+def _hides_steps(tile: ConvTile, size: ConvSize) -> bool:
+    """Whether other programs hide what a step takes beside its products."""
+    half = size.dtype.itemsize == 2
+    return half and tile.depth >= _LONG_STEP and size.columns <= tile.columns
 
 
 def _deep(size: ConvSize) -> int:
@@ -347,7 +379,10 @@ def microseconds(size: ConvSize, tile: ConvTile, gpu: Gpu) -> float:
     gather = tile.rows * tile.depth / each if tile.flat else 0
     resident = max(1, min(16 // tile.warps, gpu.shared_bytes // held))
     gathered = _GATHERED if tile.flat and size.dtype.itemsize == 2 else 1.0
-    turn = 0 if rounding and min(resident, share) > 1 else _TURN
+    beside = min(resident, share)
+    turn: float = 0 if rounding and beside > 1 else _TURN
+    if _hides_steps(tile, size) and share > beside >= _BESIDE:
+        turn, bandwidth = _TURN / beside, bandwidth * _MORE_BYTES
     busy = gathered * share * turns * max(multiply + turn, read / bandwidth, gather)
     alone = max(_STEP, _LATENCY / (tile.stages - 1))
     if _is_exact(size, gpu):

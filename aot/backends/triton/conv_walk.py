@@ -14,7 +14,7 @@ from aot.ir.dtypes import DType
 from aot.ir.kernel_facts import template_call
 from aot.ir.kernels import KernelGraph, TemplateKernel
 from aot.ir.nests import Axis, View
-from aot.ir.templates.conv import Conv
+from aot.ir.templates.conv import Conv, vector_of
 from aot.ir.views import view_strides
 from aot.symbolic import Expr, ceil_div, integer, product, row_major_strides, var
 
@@ -68,7 +68,8 @@ class Convolution:
     @property
     def last(self) -> bool:
         """True when channels are walked fastest."""
-        return self.call.channels_fastest(self.x.strides, VECTOR)
+        places = vector_of(self.dtype, VECTOR)
+        return self.call.channels_fastest(self.x.strides, VECTOR, places)
 
     @property
     def depth(self) -> Expr:

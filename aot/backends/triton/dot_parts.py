@@ -9,7 +9,6 @@ from aot.backends.triton.dot_tiling import (
     ALIGNED,
     FEW_ROWS,
     FLAT,
-    LINE,
     Size,
     blocks_of,
     exchanged,
@@ -18,6 +17,7 @@ from aot.backends.triton.dot_tiling import (
     microseconds,
     tiles_of,
 )
+from aot.backends.triton.dot_times import LINE
 from aot.backends.triton.gpu import Gpu
 from aot.backends.triton.tiling import WARP
 

@@ -26,6 +26,7 @@ from aot.ir.kernels import (
     side_by_side,
 )
 from aot.ir.nests import Buffer
+from aot.ir.templates.base import TemplateCall
 from aot.symbolic import product
 
 MOST_PARTS = 8
@@ -50,9 +51,15 @@ def _with_precisions(graph: KernelGraph) -> KernelGraph:
     rounding = [
         Decision("precision", (kernel.name,), rounding, "torch's settings let eager do so")
         for kernel in graph.kernels
-        if isinstance(kernel, TemplateKernel) and (rounding := kernel.template.rounding) is not None
+        if isinstance(kernel, TemplateKernel) and (rounding := _rounding(kernel.template))
     ]
     return replace(graph, decisions=(*graph.decisions, *rounding)) if rounding else graph
+
+
+def _rounding(call: TemplateCall) -> str | None:
+    """What a call rounds its operands to, and where."""
+    where = call.rounds
+    return call.rounding if where is None else f"tf32 where {where}"
 
 
 def _with_workspaces(graph: KernelGraph, gpu: Gpu) -> KernelGraph:

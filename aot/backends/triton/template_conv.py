@@ -21,9 +21,10 @@ from aot.backends.triton.template_conv_boxes import conv_boxes, emit_boxes
 from aot.backends.triton.template_conv_matrix import conv_matrices, emit_matrices
 from aot.backends.triton.tiling import WARP, power_above
 from aot.ir.hints import Hints
+from aot.ir.kernel_facts import template_call
 from aot.ir.kernels import KernelGraph, TemplateKernel
 from aot.ir.nests import Axis
-from aot.ir.templates.conv import Narrow
+from aot.ir.templates.conv import Conv, Narrow
 from aot.symbolic import Expr, ceil_div, integer, is_int, product, var
 
 TINY_GROUP = 8
@@ -87,8 +88,9 @@ _CROSSED_COLUMNS = 16
 
 
 def emit_conv(kernel: TemplateKernel, graph: KernelGraph, hints: Hints, gpu: Gpu) -> EmittedKernel:
-    """The kernel of a convolution and its epilogue."""
-    conv = take_apart(kernel, graph, gpu)
+    """The kernel of a convolution and its epilogue; of float32, rounded if so at the hints."""
+    call = template_call(kernel, Conv)
+    conv = take_apart(replace(kernel, template=call.at_hints(hints)), graph, gpu)
     if conv.call.is_narrow(NARROW.get(conv.dtype.name, Narrow())):
         return _emit_narrow(conv, hints, gpu)
     if conv.call.is_direct(TINY_GROUP):

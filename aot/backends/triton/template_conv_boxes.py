@@ -18,13 +18,13 @@ from aot.backends.triton.dot import finish_tile
 from aot.backends.triton.dot_tiling import (
     ALIGNED,
     GROUP_REGISTERS,
-    LINE,
     DotTile,
     Size,
     group_tiles,
     line_step,
     microseconds,
 )
+from aot.backends.triton.dot_times import LINE
 from aot.backends.triton.gluon import stores_vectors, takes_epilogue
 from aot.backends.triton.gpu import Gpu
 from aot.backends.triton.hooks import Hooks

@@ -25,7 +25,6 @@ from aot.backends.triton.dot_tiling import (
     FEW_ROWS,
     GROUP_DEPTH,
     GROUP_REGISTERS,
-    LINE,
     DotTile,
     Size,
     dot_tile,
@@ -34,6 +33,7 @@ from aot.backends.triton.dot_tiling import (
     is_few,
     line_step,
 )
+from aot.backends.triton.dot_times import LINE
 from aot.backends.triton.gluon import stores_vectors, takes_epilogue
 from aot.backends.triton.gpu import Gpu
 from aot.backends.triton.hooks import Hooks, places

@@ -13,10 +13,10 @@ from aot.backends.triton.conv_walk import VECTOR
 from aot.backends.triton.dot_parts import depth_parts, merges, parts_in_place, shares_blocks
 from aot.backends.triton.dot_tiling import (
     FEW_ROWS,
-    LINE,
     MOST_GROUPS,
     Size,
 )
+from aot.backends.triton.dot_times import LINE
 from aot.backends.triton.gpu import Gpu
 from aot.backends.triton.kernel import EmittedKernel
 from aot.backends.triton.template_argsort import COUNT_WORK, SORT_COLUMNS, emit_argsort
@@ -117,7 +117,7 @@ ROWS = AlignedRows(
     copy=3,
     line=LINE,
     line_rows=FEW_ROWS + 1,
-    narrow=32,
+    narrow=64,
     turned_rows=512,
 )
 """What descriptors and the widest loads take. Odd rows took four times as long on an H200 (7021 x

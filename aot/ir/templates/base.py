@@ -7,7 +7,7 @@ methods what it computes, costs, wants of memory and becomes where no template s
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any, ClassVar, Generic, Self, TypeVar, cast
@@ -21,6 +21,7 @@ from aot.ir.origin import Origin
 from aot.ir.scalar import Node
 from aot.ir.scalar import cast as converted
 from aot.ir.templates.builder import NestBuilder
+from aot.ir.tensors import Dim
 from aot.symbolic import Expr, Ranges, Symbol, product
 
 Array = np.ndarray[Any, Any]
@@ -134,14 +135,20 @@ class TemplateCall(ABC):
         known = any(f.name == "precision" for f in fields(self))
         return replace(self, **cast(dict[str, Any], {"precision": "tf32"})) if known else self
 
-    def is_rounded_by_eager(self, hints: Hints) -> bool:
-        """Whether eager's libraries, allowed to round to TF32, are likely to do so."""
-        return True
+    def rounded_as_eager(self, dims: Iterable[Dim]) -> Self:
+        """The call that rounds at the sizes at which eager's libraries, allowed to, likely do."""
+        return self.rounded()
 
     @property
     def rounding(self) -> str | None:
         """What float32 operands are rounded to ("tf32"); None: they are exact."""
         return dict(self.attributes).get("precision")
+
+    @property
+    def rounds(self) -> Expr | None:
+        """1 at sizes at which float32 operands are rounded, else 0; None: `rounding` says it."""
+        found: Expr | None = dict(self.attributes).get("rounded_where")
+        return found
 
     # ---- what it computes and costs ----
 

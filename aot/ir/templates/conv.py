@@ -8,20 +8,29 @@ and channels) fastest where its rows are whole vectors, else outputs fastest.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
-from aot.ir.dtypes import FLOAT32, INT32, DType
-from aot.ir.hints import Hints
+from aot.ir.dtypes import DType
+from aot.ir.hints import Hints, far_hints, hints_of
 from aot.ir.nests import Axis, LoopNest, View
-from aot.ir.scalar import Node, binary, const, index_value, load, make, reduce_, where
+from aot.ir.scalar import Node, binary, index_value, load, reduce_
 from aot.ir.templates.base import Array, LoopOp, Split, Strides, Support, TemplateCall
 from aot.ir.templates.builder import NestBuilder
+from aot.ir.templates.conv_rounding import (
+    Filters,
+    as_tf32,
+    lowered,
+    lowered_array,
+    raised,
+    rounded_when,
+)
 from aot.ir.templates.matmul import AlignedRows
+from aot.ir.tensors import Dim
 from aot.symbolic import (
     Expr,
     FloorDiv,
@@ -33,20 +42,6 @@ from aot.symbolic import (
     substitute,
     var,
 )
-
-ROUNDED_FLOPS, _SPREAD_FLOPS = 2e9, 3e9
-_CHANNELS, _PAIRS, _TAPS, _PHASES = 15, 1152, 216, 27
-"""Of 3161 random convolutions of float32 on an H200 whose rounding to TF32 was allowed, eager
-(cuDNN, torch 2.11) did not round 237: 208 of the 1166 with fewer operations (`_SPREAD_FLOPS` are
-those of groups and of phases), with groups of fewer input channels or of so few pairs of channels,
-or transposed with so many taps or phases, and 29 of the others, which nothing tells from their
-neighbours. Exact products of these 1166 cost little: memory takes the time, or eager more."""
-
-_LAST_CHANNELS, _LAST_OUTPUTS, _LAST_SPAN = 64, 80, 7
-"""Input channels of a group up to which eager rounds groups whose channels are innermost; of more,
-outputs of a group, and places from a first tap to a last one, from which it rounds these in images.
-Of 260 random images all of up to 64 channels are rounded, and of the 211 others the 144 that have
-80 outputs and more or taps 7 places apart and more, and none of the 67 that have up to 64 and 5."""
 
 _CLIPPED_PHASES = 4
 """Of a transposed convolution whose kernel stores what is within its result, and no other one puts
@@ -119,6 +114,8 @@ class Conv(TemplateCall):
         phases: Outputs are so many phases of a transposed convolution; None: of none.
         last: True of groups whose channels are innermost in eager's memory: its library chooses by
             that. None otherwise.
+        rounded_where: 1 at sizes at which operands are rounded, 0 where they are exact; what is
+            `prepared` is `raised` then. None: `precision` says it for all.
     """
 
     kind: ClassVar[str] = "conv"
@@ -134,6 +131,7 @@ class Conv(TemplateCall):
     parts: int | None = None
     phases: int | None = None
     last: bool | None = None
+    rounded_where: Expr | None = None
 
     @property
     def scaled(self) -> tuple[str, int, int] | None:
@@ -209,7 +207,7 @@ class Conv(TemplateCall):
 
     def interpret(self, operands: Mapping[str, Array], shape: tuple[int, ...]) -> Array:
         """Cross-correlation, `groups` at a time, up to the places that `shape` has."""
-        x, w = operands["x"], operands["w"]
+        x, w = (self._whole_numbers(role, operands[role]) for role in "xw")
         spatial = x.ndim - 2
         padded = np.pad(x, [(0, 0), (0, 0), *((p, p) for p in self.padding)])
         reach = [d * (k - 1) + 1 for d, k in zip(self.dilation, w.shape[2:], strict=True)]
@@ -228,27 +226,28 @@ class Conv(TemplateCall):
             parts.append(np.moveaxis(dotted, -1, 1))
         return np.concatenate(parts, axis=1)
 
-    def is_rounded_by_eager(self, hints: Hints) -> bool:
-        """Not small ones, small or some large groups, nor transposed ones of many taps or phases.
+    def _whole_numbers(self, role: str, operand: Array) -> Array:
+        """An operand's own numbers."""
+        is_raised = self.rounded_where is not None and role in self.prepared
+        return lowered_array(operand) if is_raised else operand
 
-        cuDNN computes many of these in float32.
-        """
-        phases, inputs = self.phases or 0, hints.value(self.w.axes[1].extent)
-        pairs = inputs * hints.value(self.w.axes[0].extent) // self.groups
-        few = self.groups > 1 and (inputs < _CHANNELS or pairs <= _PAIRS)
-        few |= bool(self.last) and inputs > _LAST_CHANNELS and not self._is_wide(hints)
-        taps = hints.volume(self.w.axes[2:]) * phases
-        if few or taps >= _TAPS or phases >= _PHASES:
-            return False
-        least = _SPREAD_FLOPS if self.groups > 1 or phases else ROUNDED_FLOPS
-        return hints.value(self.flops()) >= least
+    def rounded_as_eager(self, dims: Iterable[Dim]) -> Conv:
+        """The call that rounds at the sizes at which eager does; weights have the hints'."""
+        dims = tuple(dims)
+        weight = tuple(hints_of(dims).value(axis.extent) for axis in self.w.axes)
+        filters = Filters(weight, self.groups, self.phases or 0, self.dilation, bool(self.last))
+        when = rounded_when(self.flops(), filters)
+        least, most = (hints.holds(when) for hints in far_hints(dims))
+        if least == most:
+            return self.rounded() if most else self
+        return replace(self, rounded_where=when)
 
-    def _is_wide(self, hints: Hints) -> bool:
-        """True of groups of an image that have many outputs, or taps far apart."""
-        taps = [hints.value(axis.extent) for axis in self.w.axes[2:]]
-        spans = (step * (tap - 1) + 1 for step, tap in zip(self.dilation, taps, strict=True))
-        many = hints.value(self.w.axes[0].extent) >= _LAST_OUTPUTS * self.groups
-        return len(taps) == 2 and (many or max(spans) >= _LAST_SPAN)
+    def at_hints(self, hints: Hints) -> Conv:
+        """The call that rounds or not, as it does at the hints."""
+        if self.rounded_where is None:
+            return self
+        precision = "tf32" if hints.holds(self.rounded_where) else None
+        return replace(self, rounded_where=None, precision=precision)
 
     def flops(self) -> Expr:
         """A multiplication and an addition for each output, tap and channel of a group."""
@@ -286,7 +285,9 @@ class Conv(TemplateCall):
                 return self._misfit_weight(support, strides)
             if self.is_narrow(support.narrow):
                 return "" if own[-1] in (0, 1) else "its places are no neighbours"
-            far = own[1] not in (0, 1) and self.channels_fastest(own, support.vector)
+            far = own[1] not in (0, 1) and self.channels_fastest(
+                own, support.vector, support.places
+            )
             return "its channels are not contiguous" if far else ""
         if role == "x" and self._has_few_planes(support):
             return "" if own[-1] == 1 else "its few channels fill no vectors"
@@ -297,16 +298,16 @@ class Conv(TemplateCall):
             return ""
         return "operand x is not contiguous along its vectors" if apart else ""
 
-    def channels_fastest(self, x: Sequence[Expr] | None, vector: int) -> bool:
+    def channels_fastest(self, x: Sequence[Expr] | None, vector: int, places: int) -> bool:
         """True when a template in place walks channels fastest in an input of these strides.
 
         A few channels (less than a `vector` has) with a stride are walked outside of the taps; an
         input with many is copied, so that they are contiguous. Where there is one tap, and places
-        are neighbours, these are vectors.
+        are neighbours, these are vectors, of so many `places`.
         """
         if x is None:
             return True
-        if x[1] not in (0, 1) and x[-1] == 1 and self._is_pointwise(vector):
+        if x[1] not in (0, 1) and x[-1] == 1 and self._is_pointwise(places):
             return False
         channels = self.w.axes[1].extent
         few = is_int(channels) and int(channels) < vector and not self.is_depthwise
@@ -322,7 +323,7 @@ class Conv(TemplateCall):
         return taps and still and self.groups == 1
 
     def _weight_walk(self, support: ConvSupport, strides: Strides) -> tuple[Axis, ...]:
-        last = self.channels_fastest(strides.get("x"), support.vector)
+        last = self.channels_fastest(strides.get("x"), support.vector, support.places)
         outputs, channels, *kernel = self.w.axes
         depth = (*kernel, channels) if last else (channels, *kernel)
         whole = support.fills_loads(product([a.extent for a in depth])) and self.groups == 1
@@ -359,9 +360,10 @@ class Conv(TemplateCall):
         if whole is None and not roles and parts < 2:
             return None
         views, nests = {"x": self.x, "w": self.w}, []
+        rounding = as_tf32 if self.rounded_where is None else raised
         for role, view in views.items():
             if whole is not None or role in roles:
-                change = as_tf32 if role in roles else None
+                change = rounding if role in roles else None
                 extent = own if whole is None and role == "w" else view.axes[1].extent
                 # Choosing layouts may store a weight anew, under the call's name and role.
                 name = f"{self.name}_{role}" + ("_tf32" if role in roles else "")
@@ -372,7 +374,8 @@ class Conv(TemplateCall):
                 nests += [] if nest is None else [nest]
         call = replace(self, x=views["x"], w=views["w"], prepared=roles)
         choice = [f"{whole} channels"] * (whole is not None)
-        choice += [f"{' and '.join(roles)} rounded before"] * bool(roles)
+        how = "rounded before" if self.rounded_where is None else "nearly rounded before"
+        choice += [f"{' and '.join(roles)} {how}"] * bool(roles)
         reason = f"each element is used {uses} times"
         if whole is not None:
             each = support.of_type(dtype).widest or support.vector
@@ -409,7 +412,7 @@ class Conv(TemplateCall):
         batch, outputs, *places = self.output.axes
         hints = builder.between
         rows, taps = hints.volume([batch, *places]), hints.volume(self.w.axes[2:])
-        rounded = self.precision is not None
+        rounded = self.at_hints(hints).precision is not None
         size = Depth(rows, int(outputs.extent), taps, int(channels), rounded, ready)
         return support.parts(size, dtype)
 
@@ -475,8 +478,8 @@ class Conv(TemplateCall):
         each sum is one thread's, which rounds nothing.
         """
         dtype = builder.dtype(self.x.buffer)
-        rounds = self.precision is not None and dtype.name == "float32" and support.prepared_uses
-        if not rounds or self.prepared or self.groups > 1:
+        rounds = (self.precision or self.rounded_where) is not None and dtype.name == "float32"
+        if not (rounds and support.prepared_uses) or self.prepared or self.groups > 1:
             return ()
         if self.is_narrow(support.of_type(dtype).narrow):
             return ()
@@ -507,9 +510,17 @@ class Conv(TemplateCall):
         at_x = dict(zip([a.symbol for a in x.axes], [n, channel, *position], strict=True))
         taps = (t.symbol for t in kernel)
         at_w = dict(zip([a.symbol for a in w.axes], [o, c.symbol, *taps], strict=True))
-        value = binary("mul", builder.load(x, at_x, mask), builder.load(w, at_w))
+        loaded = {"x": builder.load(x, at_x, mask), "w": builder.load(w, at_w)}
+        if self.rounded_where is not None:
+            loaded |= {role: lowered(loaded[role]) for role in self.prepared}
+        value = binary("mul", loaded["x"], loaded["w"])
         store = self.stored(reduce_("sum", value), builder)
         return [LoopNest(self.name, axes, (c, *kernel), (store,), self.origin)]
+
+
+def vector_of(dtype: DType, vector: int) -> int:
+    """Elements of a type that lie where a `vector` of halves does; of double precision as many."""
+    return vector // 2 if dtype.itemsize == 4 and vector > 1 else vector
 
 
 @dataclass(frozen=True)
@@ -534,6 +545,7 @@ class ConvSupport(Support[Conv]):
         load_bytes: Of its widest load, which elements of a weight that lie in a row had better
             fill; 0: they fill vectors.
         widest: Elements of the type in it.
+        places: Neighbouring places that it reads at once, of one tap.
     """
 
     channels_last: bool = True
@@ -549,11 +561,13 @@ class ConvSupport(Support[Conv]):
     parts: Callable[[Depth, DType], int] | None = None
     load_bytes: int = 0
     widest: int = 0
+    places: int = 1
 
     def of_type(self, dtype: DType) -> ConvSupport:
         """The same with what holds for operands of a type alone."""
         narrow = dict(self.narrow_of).get(dtype.name, Narrow())
-        return replace(self, narrow=narrow, widest=self.load_bytes // dtype.itemsize)
+        widest = self.load_bytes // dtype.itemsize
+        return replace(self, narrow=narrow, widest=widest, places=vector_of(dtype, self.vector))
 
     def fills(self, elements: Expr) -> bool:
         """True when so many elements are whole vectors."""
@@ -562,14 +576,6 @@ class ConvSupport(Support[Conv]):
     def fills_loads(self, elements: Expr) -> bool:
         """True when so many elements of the type are whole loads."""
         return is_int(elements) and int(elements) % (self.widest or self.vector) == 0
-
-
-def as_tf32(value: Node) -> Node:
-    """float32 rounded to the nearest of 11 bits: tensor cores cut off what is behind these."""
-    number = binary("eq", value, value)
-    bits = make("bitcast", INT32, where(number, value, const(0, FLOAT32)))
-    near = binary("and", binary("add", bits, const(0x1000, INT32)), const(-0x2000, INT32))
-    return where(number, make("bitcast", FLOAT32, near), value)
 
 
 def _inside(mask: Node | None, place: Expr, size: Expr) -> Node:

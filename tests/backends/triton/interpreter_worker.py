@@ -74,13 +74,21 @@ def _round_to_tf32(data):
     return np.where(np.isfinite(data), rounded.view(np.float32), data)
 
 
+def _cut_to_tf32(data):
+    """As tensor cores do: what is behind 11 bits is nothing to them."""
+    bits = np.ascontiguousarray(data).view(np.uint32) & np.uint32(0xFFFFE000)
+    return bits.view(np.float32)
+
+
 def _dot(self, a, b, d, precision, *_):
     left, right = (_plain(x).astype(d.data.dtype) for x in (a, b))
     if a.dtype.scalar != tl.float32 or precision == ir.INPUT_PRECISION.IEEE:
         return TensorHandle(np.matmul(left, right) + d.data, d.dtype.scalar)
-    high, other = _round_to_tf32(left), _round_to_tf32(right)
-    total = np.matmul(high, other)
-    if precision == ir.INPUT_PRECISION.TF32x3:
+    if precision != ir.INPUT_PRECISION.TF32x3:
+        total = np.matmul(_cut_to_tf32(left), _cut_to_tf32(right))
+    else:
+        high, other = _round_to_tf32(left), _round_to_tf32(right)
+        total = np.matmul(high, other)
         low, rest = (_round_to_tf32(x - y) for x, y in ((left, high), (right, other)))
         small = np.matmul(low, other) + np.matmul(high, rest)
         total = total + np.where(np.isnan(small), np.float32(0), small)

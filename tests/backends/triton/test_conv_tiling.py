@@ -78,6 +78,21 @@ def test_steps_are_deep_where_there_are_many() -> None:
     assert conv_tile(conv, GPUS["sm_90"]).depth >= 64
 
 
+def test_steps_of_narrow_blocks_are_hidden_by_other_programs() -> None:
+    """Fewer blocks in flight make room for three of them, where these have more than one each."""
+    gpu, half = GPUS["sm_90"], FLOAT16
+    for many in (
+        ConvSize(103684, 64, 1, 25, 448, half, last=True),
+        ConvSize(43218, 64, 8, 9, 64, half, last=True),
+    ):
+        tile = conv_tile(many, gpu)
+        assert (tile.rows, tile.columns, tile.depth, tile.stages) == (128, 64, 64, 3)
+    few = conv_tile(ConvSize(32768, 64, 1, 27, 456, half, last=True), gpu)
+    assert few.rows == 256 and few.stages == 5
+    wide = conv_tile(ConvSize(12544, 411, 1, 9, 376, half, last=True), gpu)
+    assert wide.columns == 128 and wide.stages == 5
+
+
 def test_exact_products_take_blocks_whose_digits_registers_hold() -> None:
     """Several programs on a multiprocessor; two warps where channels are read one by one."""
     tile = conv_tile(ConvSize(84050, 40, 1, 1, 216, FLOAT32, last=True), GPUS["sm_90"])

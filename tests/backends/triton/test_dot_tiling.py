@@ -7,13 +7,13 @@ from dataclasses import replace
 import pytest
 
 from aot.backends.triton.dot_tiling import (
-    LINE,
     Size,
     dot_tile,
     exchanged,
     is_exchanged,
     line_step,
 )
+from aot.backends.triton.dot_times import LINE
 from aot.backends.triton.gpu import GPUS
 from aot.ir.dtypes import BFLOAT16, FLOAT32, FLOAT64
 
@@ -46,6 +46,19 @@ def test_groups_of_warps_have_blocks_that_fill_the_device(size, tile):
     assert found.stages * (found.rows + found.columns) * found.depth * 2 <= gpu.shared_bytes
     assert sum(found.pieces) == found.columns
     assert dot_tile(replace(halves, grouped=False), gpu, dear=False).groups == 0
+
+
+def test_plain_loads_of_float32_are_on_their_way_in_time():
+    """Two blocks in flight would be waited for, where descriptors copy none of them."""
+    for copied, stages in ((True, 2), (False, 3)):
+        size = Size(36303, 64, 2048, 1, FLOAT32, cut=True, copied=copied)
+        assert dot_tile(size, GPUS["sm_90"], dear=False).stages == stages
+
+
+def test_a_third_group_multiplies_while_one_computes_what_is_dear():
+    size = Size(5503, 1024, 8192, 1, BFLOAT16, grouped=True)
+    tile = dot_tile(size, GPUS["sm_90"], dear=True)
+    assert (tile.rows, tile.columns, tile.groups) == (192, 128, 3)
 
 
 def test_what_lies_outside_of_a_matrix_is_not_free():

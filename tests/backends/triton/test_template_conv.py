@@ -189,14 +189,16 @@ def is_narrow(module: Model, x: torch.Tensor) -> bool:
 
 
 def check(captured: Captured, module: Model, args: tuple[torch.Tensor, ...]) -> None:
-    """Against the model in double precision; results are rounded once, to the model's dtype."""
+    """Against the model in double precision: rounded once, or not much worse than eager's."""
     (found,) = interpret_triton(captured, args)
     with torch.no_grad():
+        eager = module(*args).double().numpy()
         exact = module.double()(*[a.double() for a in args]).numpy()
     step = torch.finfo(args[0].dtype).eps
     assert found.shape == exact.shape
     error = np.abs(to_float(found) - exact)
-    assert error.max() <= step * (np.abs(exact).max() + 4), error.max()
+    most = max(step * (np.abs(exact).max() + 4), 3 * np.abs(eager - exact).max())
+    assert error.max() <= most, error.max()
 
 
 def to_float(array: np.ndarray) -> np.ndarray:
@@ -485,7 +487,7 @@ def test_double_precision(inputs: int, outputs: int, groups: int) -> None:
 @pytest.fixture(autouse=True)
 def rounded_when_small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Convolutions of these tests are so small that none would be rounded."""
-    monkeypatch.setattr("aot.ir.templates.conv.ROUNDED_FLOPS", 0.0)
+    monkeypatch.setattr("aot.ir.templates.conv_rounding.ROUNDED_FLOPS", 1)
 
 
 @contextmanager

@@ -68,7 +68,7 @@ def always(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """However long the model says that groups take; and float32 may be rounded."""
     for name in ("_WORTH", "_WORTH_OF_FEW"):
         monkeypatch.setattr(template_conv_boxes, name, 1e9)
-    monkeypatch.setattr("aot.ir.templates.conv.ROUNDED_FLOPS", 0.0)
+    monkeypatch.setattr("aot.ir.templates.conv_rounding.ROUNDED_FLOPS", 1)
     torch.backends.cudnn.allow_tf32 = True
     yield
     torch.backends.cudnn.allow_tf32 = False

@@ -343,3 +343,13 @@ def test_tensor_cores_multiply_doubles(arch):
     code = machine_code(captured(torch.matmul, args), "matmul", arch)
     assert code.uses_tensor_cores
     assert not code.local_bytes
+
+
+def test_odd_rows_of_float32_are_read_where_they_lie_by_few_columns():
+    """Each is read once, as a copy would; a copy took as long as the product."""
+    x = torch.randn(512, 4099)
+    for columns, copied in ((64, False), (72, True)):
+        program = captured(lambda x, w: x.t() @ w, (x, torch.randn(512, columns)))
+        kernels = kernels_of(program).kernels
+        (call,) = [kernel.template for kernel in template_kernels(kernels_of(program))]
+        assert (call.a.buffer not in {"args_0"}) == copied, kernels

@@ -139,10 +139,8 @@ def is_rounded(
     x, w = view(1, channels, side, side), view(own, channels // groups, taps, taps)
     out, ones = view(1, own, side - 2, side - 2), (1, 1)
     steps = (step, step)
-    call = Conv(
-        "c", out, NO_ORIGIN, x, w, ones, (0, 0), steps, groups, "tf32", phases=phases, last=last
-    )
-    return call.is_rounded_by_eager(NO_DIMS)
+    call = Conv("c", out, NO_ORIGIN, x, w, ones, (0, 0), steps, groups, phases=phases, last=last)
+    return call.rounded_as_eager(()).rounding == "tf32"
 
 
 def test_eager_rounds_neither_small_ones_nor_small_groups_nor_many_phases() -> None:
@@ -169,16 +167,20 @@ def test_places_are_vectors_of_single_taps_where_channels_lie_apart() -> None:
     """Nothing is copied there, unless rows of places are no vectors, or other places are seen."""
     support = ConvSupport(Conv, in_place=True, vector=8, channels_last=True)
 
-    def misfit(side: int, taps: int = 1, stride: int = 1) -> str:
+    def misfit(side: int, taps: int = 1, stride: int = 1, dtype: DType = FLOAT16) -> str:
         x, w = view(2, 64, side, side), view(32, 64, taps, taps)
         call = Conv(
             "c", view(2, 32, side, side), NO_ORIGIN, x, w, (stride, stride), (0, 0), (1, 1), 1
         )
         return call.misfit(
-            "x", support, {"x": strides(64 * side * side, side * side, side, 1)}, NO_DIMS
+            "x",
+            support.of_type(dtype),
+            {"x": strides(64 * side * side, side * side, side, 1)},
+            NO_DIMS,
         )
 
-    assert misfit(16) == ""
+    assert misfit(16) == misfit(12, dtype=FLOAT32) == ""
+    assert all(misfit(*found) for found in ((12,), (14, 1, 1, FLOAT32), (12, 1, 1, FLOAT64)))
     assert all("not contiguous" in found for found in (misfit(15), misfit(16, 3), misfit(16, 1, 2)))
 
 

@@ -245,19 +245,24 @@ def test_results_want_two_vectors_and_operands_whole_lines() -> None:
         128,
         32,
     ]
-    assert product(16, 4096, 67).line_bytes("output", support, HINTS) == 1
+    few, vector = product(16, 4096, 67), product(1, 4096, 67)
+    assert [few.line_bytes(role, support, HINTS) for role in ("a", "b", "output")] == [1, 128, 1]
+    assert vector.line_bytes("b", support, HINTS) == 1
     # Which descriptors copy, though blocks are read by the element.
     wide = support.of_type(FLOAT64)
     assert [call.line_bytes(role, wide, HINTS) for role in ("a", "b", "output")] == [128, 128, 1]
 
 
-def whole_rows(rows: int, depth: int, columns: int, *, weight: bool = True, run: int = 1) -> str:
+def whole_rows(
+    rows: int, depth: int, columns: int, *, weight: bool = True, run: int = 1, few: int = 0
+) -> str:
     """What is done with rows of an input, by the kind of the second operand and the strides."""
     call = product(rows, depth, columns)
     x = Buffer("x", BFLOAT16, (), tuple(integer(s) for s in (depth * run, run)), "input")
     w = Buffer("w", BFLOAT16, (), (integer(1), integer(depth)), "weight" if weight else "temp")
     call = replace(call, a=replace(call.a, buffer="x"), b=replace(call.b, buffer="w"))
-    support = MatmulSupport(Matmul, parts=lambda *_, **__: 1, rows=ODD)
+    rows_wanted = replace(ODD, line_rows=few)
+    support = MatmulSupport(Matmul, parts=lambda *_, **__: 1, rows=rows_wanted)
     found = call.split(NestBuilder({"x": x, "w": w}, {}), support, 64, HINTS)
     return found.choice if found else ""
 
@@ -268,6 +273,13 @@ def test_odd_rows_that_are_copied_have_whole_vectors() -> None:
     assert whole_rows(4096, 6027, 16) == ""
     assert whole_rows(4096, 6027, 72, weight=False) == ""
     assert whole_rows(4096, 6027, 72, run=2) == ""
+
+
+def test_few_odd_rows_have_whole_vectors_where_weights_take_the_time() -> None:
+    """Copying them is nothing beside reading an odd weight by the element."""
+    assert whole_rows(9, 7005, 8192, few=17) == "a depth of 7008"
+    assert whole_rows(9, 7005, 8192, weight=False, few=17) == ""
+    assert whole_rows(9, 7008, 8192, few=17) == whole_rows(1, 70051, 8192, few=17) == ""
 
 
 def test_rows_of_words_are_copied_where_blocks_read_them_often() -> None:

@@ -59,6 +59,13 @@ def rounded(block):
 
 
 @triton.jit
+def lowered(block):
+    """float32 less half of the last of 11 bits, which was added to what is not 0."""
+    bits = block.to(tl.int32, bitcast=True)
+    return tl.where(bits == 0, bits, bits - 0x1000).to(tl.float32, bitcast=True)
+
+
+@triton.jit
 def block_added(
     acc,
     left,
@@ -67,13 +74,16 @@ def block_added(
     LEFT_ROUNDED: tl.constexpr = False,
     RIGHT_ROUNDED: tl.constexpr = False,
 ):
-    """`acc` and the product of two blocks. LEFT_ROUNDED, RIGHT_ROUNDED: they are as TF32 has them.
+    """`acc` and the product of two blocks.
 
+    LEFT_ROUNDED, RIGHT_ROUNDED: they are as TF32 has them; of others, they are to be `lowered`.
     Of float32 the block is summed by itself: sums in one chain over the depth are off by as many
     roundings as there are terms, and these by the square root of that. Halves, and float32 that is
     rounded to TF32, lose more by their own rounding than a chain does.
     """
     if left.dtype == tl.float32 and PRECISION != "tf32":
+        left = lowered(left) if LEFT_ROUNDED else left
+        right = lowered(right) if RIGHT_ROUNDED else right
         # Triton makes a product and a plain addition to it one chain.
         return tl.fma(tl.dot(left, right, input_precision=PRECISION), 1.0, acc)
     if PRECISION == "tf32":
