@@ -191,10 +191,13 @@ def _nearest(cell: _Cell, found: dict[_Cell, object], kept: Sequence[object]) ->
 
 
 def _has_points(kernel: Kernel, graph: KernelGraph) -> bool:
-    """Whether nothing that a kernel touches is empty: sizes may hang together."""
+    """Whether nothing that a kernel touches is empty: sizes may hang together.
+
+    Nor what is there for other sizes alone.
+    """
     hints = hints_of(graph.dims)
     shapes = (graph.buffers[name].shape for name in (*kernel.reads, *kernel.writes))
-    return all(hints.value(size) > 0 for shape in shapes for size in shape)
+    return all(hints.holds(size) for shape in shapes for size in shape)
 
 
 def _spread(kernel: Kernel, graph: KernelGraph) -> _Spread | None:

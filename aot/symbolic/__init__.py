@@ -20,6 +20,7 @@ from aot.symbolic.functions import (
     expand,
     is_multiple,
     terms,
+    presence,
     when_there,
 )
 from aot.symbolic.parts import (
@@ -82,6 +83,7 @@ __all__ = [
     "is_int",
     "is_multiple",
     "number_and_rest",
+    "presence",
     "product",
     "quotients",
     "ravel",
