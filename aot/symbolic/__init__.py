@@ -19,8 +19,8 @@ from aot.symbolic.functions import (
     exact_quotient,
     expand,
     is_multiple,
-    terms,
     presence,
+    terms,
     when_there,
 )
 from aot.symbolic.parts import (

@@ -176,7 +176,7 @@ def groups(graph: KernelGraph, hints: Hints, gpu: Gpu) -> list[list[Kernel]]:
                     place = g
                     break
         if place == len(found):
-            found.append(_Group([], small, False, when))
+            found.append(_Group([], open=small, checks=False, presence=when))
         group = found[place]
         # At most one of a group tests indices.
         group.members.insert(0 if checks else len(group.members), kernel)
