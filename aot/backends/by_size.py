@@ -19,7 +19,7 @@ from typing import Generic, TypeVar
 from aot.ir.hints import LARGER, at_scale, hints_of
 from aot.ir.kernels import ALWAYS, Kernel, KernelGraph, NestKernel
 from aot.ir.tensors import Dim
-from aot.symbolic import Expr, FloorDiv, Maximum, Minimum, dim, integer, product
+from aot.symbolic import Expr, FloorDiv, Maximum, Minimum, dim, evaluate, integer, product
 
 E = TypeVar("E")
 
@@ -194,10 +194,13 @@ def _nearest(cell: _Cell, found: dict[_Cell, object], kept: Sequence[object]) ->
 
 
 def _has_points(kernel: Kernel, graph: KernelGraph) -> bool:
-    """Whether nothing that a kernel touches is empty: sizes may hang together."""
-    hints = hints_of(graph.dims)
+    """Whether nothing that a kernel touches is empty: sizes may hang together.
+
+    Nor what is there for other sizes alone.
+    """
+    dims = hints_of(graph.dims).dims
     shapes = (graph.buffers[name].shape for name in (*kernel.reads, *kernel.writes))
-    return all(hints.value(size) > 0 for shape in shapes for size in shape)
+    return all(int(evaluate(size, dims)) > 0 for shape in shapes for size in shape)
 
 
 def _spread(kernel: Kernel, graph: KernelGraph) -> _Spread | None:

@@ -57,6 +57,7 @@ from aot.frontend.packed import PackedSequences
 from aot.frontend.places import UserCode, first_lines, places_of
 from aot.frontend.quick_export import quick_export
 from aot.frontend.recurrent import WholeLayers
+from aot.frontend.remade_views import remade_views
 from aot.frontend.run_numbers import Namespace, asks_for_number, open_numbers, user_modules
 from aot.frontend.size_decisions import SizeDecision, hearing
 from aot.frontend.source import ModelSource, ShapeSpec, read_model_file
@@ -440,6 +441,7 @@ def _traced_again(program: ExportedProgram, operators: Sequence[str]) -> Exporte
         analysing_kernels(),
         attention_of_functions(),
         open_batches(),
+        remade_views(),
         collected_once(),
         quick_export(),
     ):

@@ -135,7 +135,7 @@ def read(array: Array, node: Node, args: Sequence[Array], space: Space) -> Array
         if view is not None:
             return view.astype(compute, copy=False)
     mask = args[-1] if access.masked else None
-    if mask is not None and (array.size == 0 or not mask.any()):
+    if mask is not None and not mask.any():
         return np.zeros(np.shape(mask), compute)
     positions = _positions(array, access.index, space, bound, mask)
     gathered = np.asarray(array[positions]).astype(compute)

@@ -126,7 +126,10 @@ def rename_buffers(op: LoopOp, names: Mapping[str, str]) -> LoopOp:
     if isinstance(op, TemplateCall):
         return replace(op.with_views(lambda _, v: view(v)), output=view(op.output))
     renamed = with_roots(op, rebuild(op.roots, visit))
-    stores = tuple(replace(s, buffer=names.get(s.buffer, s.buffer)) for s in renamed.stores)
+    stores = tuple(
+        replace(s, buffer=names.get(s.buffer, s.buffer), base=names.get(s.base, s.base))
+        for s in renamed.stores
+    )
     return replace(renamed, stores=stores)
 
 

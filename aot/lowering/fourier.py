@@ -338,14 +338,13 @@ def by_chirp(x: Signal, axis: int, direction: Direction) -> Tensor | None:
         parts.append((upto, _chirped(signal, 1, direction, upto, one)))
 
     def body(at: Shape) -> Node:
-        value: Node | None = None
-        for upto, tensor in reversed(parts):
-            if value is None:
-                value = tensor.load(at, e.gt(number(n), bounds[-2]))
-            else:
-                inside = e.le(number(n), upto)
-                value = e.select(inside, tensor.load(at, inside), value)
-        assert value is not None
+        value = parts[-1][1].load(at, e.gt(number(n), bounds[-2]))
+        lower = (*bounds[-3::-1], 0)
+        for above, (upto, tensor) in zip(lower, parts[-2::-1], strict=True):
+            # Only there: elsewhere a part has no elements, and nothing may be read of it.
+            inside = e.le(number(n), upto)
+            inside = e.and_(e.gt(number(n), above), inside) if above else inside
+            value = e.select(inside, tensor.load(at, inside), value)
         return value
 
     made = builder.pointwise((folded[0], n, folded[1], integer(2)), x.re.dtype, body)

@@ -6,7 +6,7 @@ old value has run before; else it is a temporary until the run is over.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from aot.ir.flow import scopes_of
@@ -21,7 +21,7 @@ from aot.ir.kernels import (
     kernel_bases,
 )
 from aot.ir.loops import reads, writes
-from aot.ir.nests import LoopNest
+from aot.ir.nests import LoopNest, Store
 from aot.ir.scalar import Access, loads
 from aot.ir.templates.base import TemplateCall
 from aot.ir.work import buffer_bytes
@@ -209,9 +209,30 @@ def _finishes_over(graph: KernelGraph, kernel: TemplateKernel, result: str, oper
     nests = kernel.stages[0].nests
     places = [s.index for n in nests for s in n.stores if s.buffer == result]
     seen = [access for nest in nests for access in _plain_reads(nest, operand)]
-    if not seen or len(places) != 1:
+    if not seen or len(places) != 1 or not reads_in_time(nests, result, operand):
         return False
     return all(a is not None and a.index == places[0] for a in seen)
+
+
+def reads_in_time(nests: Sequence[LoopNest], result: str, operand: str) -> bool:
+    """Whether the nests of a stage have read an operand's element when they store the result's.
+
+    Stores are made one after the other. Of equal loads there is one, where the first one stands.
+    """
+    reading = [
+        (store.buffer, any(a.buffer == operand for a in _accesses(store)))
+        for nest in nests
+        for store in nest.stores
+    ]
+    stored = next(k for k, (name, _) in enumerate(reading) if name == result)
+    return any(reads_it for _, reads_it in reading[: stored + 1]) or not any(
+        reads_it for _, reads_it in reading
+    )
+
+
+def _accesses(store: Store) -> list[Access]:
+    found = [node.attr for node in loads((store.value, *(node for _, node in store.binds)))]
+    return [access for access in found if isinstance(access, Access)]
 
 
 def _alike(graph: KernelGraph, result: str, operand: str) -> bool:
@@ -224,8 +245,8 @@ def _replaces(graph: KernelGraph, kernel: NestKernel, result: str, operand: str)
     """True when the result may overwrite the operand.
 
     Equal shape, strides and type; one nest writes the result and reads the operand there,
-    at the same index; other nests read it at that index too (equal loads are done once, before the
-    store), or in an earlier stage of the same work unit.
+    at the same index, in time; other nests read it at that index too, or in an earlier stage of
+    the same work unit.
     """
     if not _alike(graph, result, operand):
         return False
@@ -236,6 +257,8 @@ def _replaces(graph: KernelGraph, kernel: NestKernel, result: str, operand: str)
         return False
     home, writer = writers[0]
     index = next(s.index for s in writer.stores if s.buffer == result)
+    if not reads_in_time(kernel.stages[home].nests, result, operand):
+        return False
     same_point = False
     for position, stage in enumerate(kernel.stages):
         for nest in stage.nests:

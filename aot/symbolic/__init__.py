@@ -19,6 +19,7 @@ from aot.symbolic.functions import (
     exact_quotient,
     expand,
     is_multiple,
+    presence,
     terms,
     when_there,
 )
@@ -82,6 +83,7 @@ __all__ = [
     "is_int",
     "is_multiple",
     "number_and_rest",
+    "presence",
     "product",
     "quotients",
     "ravel",

@@ -208,3 +208,17 @@ def when_there(expr: Expr) -> Expr:
     if isinstance(expr, Maximum):
         args = [sympy.Integer(1) if a == 0 else a for a in args]
     return expr.func(*args)
+
+
+def presence(expr: Expr) -> frozenset[Expr]:
+    """The factors of a size that are 1 where what it counts is there, and 0 where nothing is."""
+    parts = expr.args if isinstance(expr, sympy.Mul) else (expr,)
+    return frozenset(p for p in parts if isinstance(p, Maximum) and _is_bounded(p))
+
+
+def _is_bounded(most: Expr) -> bool:
+    """Whether a maximum is of 0 and of what is at most 1."""
+    rest = [a for a in most.args if a != 0]
+    return len(rest) < len(most.args) and all(
+        isinstance(a, Minimum) and any(b == 1 for b in a.args) for a in rest
+    )

@@ -15,7 +15,7 @@ from aot.ir.hints import LARGER, hints_of
 from aot.ir.kernels import ALWAYS, JoinedKernel, KernelGraph, fused_parts
 from aot.ir.scalar import unary
 from aot.ir.tensors import Dim
-from aot.symbolic import Expr, dim, evaluate, product
+from aot.symbolic import Expr, Maximum, Minimum, dim, evaluate, integer, product
 from tests.backends.kernel_runner import GraphMaker, axes, nest
 from tests.settings import seeded
 
@@ -177,3 +177,14 @@ def test_nothing_is_made_for_sizes_that_leave_nothing() -> None:
     buffers = {n: replace(b, shape=(short, *b.shape[1:])) for n, b in graph.buffers.items()}
     seen = [at.dims[0].hint for at in spots(graph.kernels[0], replace(graph, buffers=buffers))]
     assert seen[0] == 32 and min(seen) > 10
+
+
+def test_nothing_is_made_for_sizes_at_which_nothing_is_there() -> None:
+    graph = graph_of(size("a", 32))
+    there = Maximum(integer(0), Minimum(integer(1), dim("a") - 256))
+    buffers = {
+        n: replace(b, shape=(product((there, b.shape[0])), *b.shape[1:]))
+        for n, b in graph.buffers.items()
+    }
+    seen = [at.dims[0].hint for at in spots(graph.kernels[0], replace(graph, buffers=buffers))]
+    assert seen == [32, 32 * LARGER, 32 * LARGER**2]

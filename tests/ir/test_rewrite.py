@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from aot.ir.dtypes import FLOAT32, INT64
+from aot.ir.loops import bases
 from aot.ir.nests import Axis, LoopNest, Store, View
 from aot.ir.origin import Origin
 from aot.ir.printer import op_lines
@@ -45,6 +46,13 @@ def test_bound_values_of_stores_are_roots_too() -> None:
     scatter = LoopNest("n0", tuple(axes(i0=12)), (), (store,), Origin())
     renamed = rename_buffers(scatter, {"p": "q", "y": "z"})
     assert "q[i0]" in text(renamed) and "z[" in text(renamed) and "p[" not in text(renamed)
+
+
+def test_the_base_of_an_update_is_renamed() -> None:
+    store = Store("y", (I0,), load("x", FLOAT32, (I0,)), base="b")
+    update = LoopNest("n0", tuple(axes(i0=12)), (), (store,), Origin())
+    renamed = rename_buffers(update, {"b": "result", "y": "z"})
+    assert bases(renamed) == {"z": "result"}
 
 
 def test_buffers_of_nests_and_templates_are_renamed() -> None:

@@ -78,6 +78,19 @@ def _both_ways(x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, ...]:
     return torch.fft.fft(x, dim=0).real, back, torch.fft.rfft(x, dim=0).imag, whole, half
 
 
+@pytest.mark.parametrize("points", [5, 256, 257, 2048, 2049])
+def test_nothing_is_read_of_chirps_for_other_lengths(points: int) -> None:
+    """They have no elements, and the interpreter refuses what reads one."""
+    shapes = (({1: Dim("size", min=4, max=20000)},),)
+    graph = lowered(torch.fft.fft, torch.randn(1, 8), dynamic_shapes=shapes)
+    graph = expand_templates(graph, BARE)
+    x = torch.randn(1, points)
+    dims = bind_dims(graph.dims, [x.shape])
+    (found,) = interpret_loops(graph, {graph.inputs[0]: x.numpy()}, lambda _: np.zeros(0), dims)
+    wanted = torch.view_as_real(torch.fft.fft(x)).numpy()
+    assert np.allclose(found.reshape(wanted.shape), wanted, rtol=1e-3, atol=1e-3)
+
+
 @pytest.mark.parametrize("points", [7, 16, 31, 300])
 def test_a_dynamic_number_of_points_gives_what_eager_gives(points: int) -> None:
     shapes = (({0: Dim("size", min=7, max=400)}, {0: Dim("size", min=7, max=400)}),)

@@ -7,13 +7,17 @@ from dataclasses import replace
 
 import pytest
 
+from aot.ir.dtypes import FLOAT32
 from aot.ir.hints import hints_of
 from aot.ir.kernels import KernelGraph, MemoryPlan, NestKernel, TemplateKernel
-from aot.ir.scalar import binary
+from aot.ir.nests import LoopNest, Store
+from aot.ir.origin import Origin
+from aot.ir.scalar import binary, load
 from aot.lowering.builder import GraphBuilder, Tensor
 from aot.schedule.fusion import fuse
-from aot.schedule.memory import live_ranges, plan_memory
+from aot.schedule.memory import live_ranges, plan_memory, reads_in_time
 from aot.symbolic import dim, evaluate
+from tests.ir.nests import I0, axes
 from tests.schedule.graphs import (
     BATCH,
     DEVICE,
@@ -157,6 +161,22 @@ def test_an_epilogue_stores_over_a_residual_that_dies_in_it() -> None:
         assert not any(operand in k.reads for k in graph.kernels[graph.kernels.index(kernel) + 1 :])
     for size in (0, 1, 5):
         check_plan(graph, plan, {"s0": size})
+
+
+def test_what_a_later_store_reads_is_not_stored_over() -> None:
+    one, both = load("old", FLOAT32, (I0,)), load("other", FLOAT32, (I0,))
+    first, second = (
+        Store("new", (I0,), binary("mul", both, both)),
+        Store("sum", (I0,), binary("add", one, both)),
+    )
+
+    def in_time(*stores: Store) -> bool:
+        nest = LoopNest("n0", tuple(axes(i0=12)), (), stores, Origin())
+        return reads_in_time([nest], "new", "old")
+
+    assert not in_time(first, second)
+    assert in_time(second, first)
+    assert in_time(replace(first, value=binary("mul", one, both)), second)
 
 
 def test_an_epilogue_does_not_store_over_what_its_template_reads() -> None:

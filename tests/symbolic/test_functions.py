@@ -6,11 +6,14 @@ import pytest
 
 from aot.symbolic import (
     FloorDiv,
+    Maximum,
+    Minimum,
     Modulo,
     dim,
     divisors,
     integer,
     is_multiple,
+    presence,
     substitute,
     var,
 )
@@ -48,3 +51,14 @@ def test_divisors_are_of_one_dividend_alone() -> None:
 )
 def test_multiples_are_seen(expr, divisor, expected):
     assert is_multiple(expr, divisor) == expected
+
+
+def test_a_size_says_when_what_it_counts_is_there() -> None:
+    n, m = dim("n"), dim("m")
+    above = Maximum(integer(0), Minimum(integer(1), n - 256))
+    upto = Maximum(integer(0), Minimum(integer(1), 2049 - n))
+    assert presence(above * upto * m * 4096) == {above, upto}
+    assert presence(upto) == {upto}
+    # Such are numbers of elements.
+    assert presence(m * Maximum(integer(0), n - 3)) == frozenset()
+    assert presence(integer(7)) == frozenset()

@@ -43,6 +43,9 @@ from aot.symbolic import (
 _LANES = 1 << 13
 """kOpenLanes in aot/tmpl/fft_open.h."""
 
+_TABLED, _FINE = 1 << 16, 32
+"""kUnsplitTable and kFineRows in aot/tmpl/fft_plan.h."""
+
 _GROUPED = 1024
 """Points of the rows of a work unit: open_group in fft_open.h."""
 
@@ -123,13 +126,19 @@ class _OpenFft(RowsOfResults):
         return "\n".join(["namespace {", *lines, "}", ""])
 
     def scratch(self) -> Expr:
-        """Bytes of scratch; transforms by a chirp have at most 5/2 n points, and some."""
+        """Bytes of scratch; transforms by a chirp have at most 5/2 n points, and some.
+
+        Lengths with small factors alone, of which a run knows, take a third of it.
+        """
         n, itemsize = self.call.n, self.dtype.itemsize
         size = FloorDiv(5 * n, integer(2)) + 64
-        # A row: its points, turned, results; the chirp and its response; tables.
-        row = itemsize * (10 * size + 10 * n + 4096)
         # The greater of two steps has at most 13 times the root of all points.
-        step = Minimum(size, integer(2752) + FloorDiv(size, integer(64)))
+        step = as_expr(Minimum(size, integer(2752) + FloorDiv(size, integer(64))))
+        # Factors between two steps: one table for each point, or a fine and a coarse one.
+        fine = as_expr(Minimum(FloorDiv(size, integer(_TABLED)), 1)) * step * 2 * _FINE
+        tables = 2 * as_expr(Minimum(size, _TABLED)) + FloorDiv(size, integer(_FINE // 2)) + fine
+        # A row: its points, turned, results; the chirp and its response.
+        row = itemsize * (6 * size + 4 * n + tables + 6 * step + 4096)
         side = step if self.is_rows else Maximum(step, Minimum(size, integer(_LANES)))
         held = 3 * 2 * VECTOR * as_expr(side)
         if not self.is_rows:

@@ -27,7 +27,7 @@ from aot.ir.kernels import (
 )
 from aot.ir.nests import Buffer
 from aot.ir.templates.base import TemplateCall
-from aot.symbolic import product
+from aot.symbolic import Expr, presence, product
 
 MOST_PARTS = 8
 """Kernels of one launch."""
@@ -146,11 +146,19 @@ def _together(kernels: list[Kernel]) -> Kernel:
 
 @dataclass
 class _Group:
-    """Kernels of one launch. `open`: more may join. `checks`: one of them tests indices."""
+    """Kernels of one launch.
+
+    Attributes:
+        members: The kernels.
+        open: More may join.
+        checks: One of them tests indices.
+        presence: When they run at all: kernels for other sizes would only make them larger.
+    """
 
     members: list[Kernel]
     open: bool
     checks: bool
+    presence: frozenset[Expr]
 
 
 def groups(graph: KernelGraph, hints: Hints, gpu: Gpu) -> list[list[Kernel]]:
@@ -167,14 +175,15 @@ def groups(graph: KernelGraph, hints: Hints, gpu: Gpu) -> list[list[Kernel]]:
         small = _is_small(graph, kernel, hints, gpu) and not left.intersection(kernel.writes)
         checks = checks_indices(kernel)
         first = touched.after(kernel)
-        place = len(found)
+        place, when = len(found), _presence(graph, kernel)
         if small:
             for g in range(max(first, len(found) - WINDOW), len(found)):
-                if found[g].open and not (checks and found[g].checks):
+                fits = found[g].open and found[g].presence == when
+                if fits and not (checks and found[g].checks):
                     place = g
                     break
         if place == len(found):
-            found.append(_Group([], open=small, checks=False))
+            found.append(_Group([], open=small, checks=False, presence=when))
         group = found[place]
         # At most one of a group tests indices.
         group.members.insert(0 if checks else len(group.members), kernel)
@@ -207,6 +216,12 @@ class _Touched:
 
 def _written(kernel: Kernel) -> tuple[str, ...]:
     return (*kernel.writes, *kernel_bases(kernel).values())
+
+
+def _presence(graph: KernelGraph, kernel: Kernel) -> frozenset[Expr]:
+    """Conditions on sizes under which the kernel has anything to do."""
+    shapes = (graph.buffers[name].shape for name in kernel.writes)
+    return frozenset(one for shape in shapes for size in shape for one in presence(size))
 
 
 def _is_small(graph: KernelGraph, kernel: Kernel, hints: Hints, gpu: Gpu) -> bool:

@@ -7,12 +7,14 @@ from typing import Any
 
 import pytest
 import torch
+from torch.export import Dim
 
 from aot.backends.triton.backend import TritonBackend
 from aot.ir.kernel_facts import checks_indices
 from aot.ir.kernels import JoinedKernel, KernelGraph, fused_parts
 from aot.ir.verify import verify_kernels
 from aot.options import Target
+from aot.symbolic import presence
 from tests.backends.triton.templates import captured, emitted, kernels_of
 from tests.launches import template_kernels
 
@@ -34,6 +36,19 @@ def test_small_kernels_share_a_launch_and_a_decision_says_so() -> None:
     (decision,) = [d for d in graph.decisions if d.stage == "launch"]
     assert decision.subject == tuple(part.name for part in kernel.parts)
     assert decision.verdict == "one launch"
+
+
+def test_kernels_for_different_sizes_share_no_launch() -> None:
+    """Parts of a transform's range: all but one of them have nothing to do in a run."""
+    shapes = ({1: Dim("n", min=4, max=4096)},)
+    program = captured(torch.fft.fft, (torch.randn(2, 64, dtype=torch.complex64),), shapes)
+    graph = TritonBackend().prepare(kernels_of(program), TARGET)
+    shared = [k for k in graph.kernels if isinstance(k, JoinedKernel)]
+    assert shared
+    for kernel in shared:
+        written = [[graph.buffers[name].shape for name in part.writes] for part in kernel.parts]
+        found = {frozenset(p for s in shapes for e in s for p in presence(e)) for shapes in written}
+        assert len(found) == 1
 
 
 def test_a_workspace_is_a_buffer_of_its_kernel_with_a_decision() -> None:
