@@ -22,7 +22,7 @@ from aot.backends.triton.dot_times import (
     ROUNDED_GROUP_TIMES,
     THREE_GROUP_TIMES,
     TIMES,
-    Times,
+    DotTimes,
 )
 from aot.backends.triton.gpu import Gpu
 from aot.backends.triton.tuning import Config, Problem
@@ -171,7 +171,7 @@ _NARROW = 64
 """Columns up to which a product reads more from shared memory than it gives in the time."""
 
 _WARPS = 4
-"""Of a program, by which `Times.dear` is meant."""
+"""Of a program, by which `DotTimes.dear` is meant."""
 
 ALIGNED = 16
 """Bytes that rows start at multiples of."""
@@ -474,7 +474,7 @@ def _wave_microseconds(tile: DotTile, size: Size, gpu: Gpu, sharing: int, *, dea
     return time
 
 
-def _prices(tile: DotTile, size: Size, gpu: Gpu) -> tuple[Times, Mapping[int, float]]:
+def _prices(tile: DotTile, size: Size, gpu: Gpu) -> tuple[DotTimes, Mapping[int, float]]:
     """What a block takes, and its rows by their distance, as its operands are read."""
     if tile.groups:
         halves = GROUP_TIMES if tile.groups < MOST_GROUPS else THREE_GROUP_TIMES
@@ -493,7 +493,7 @@ def is_few(tile: DotTile, blocks: int, gpu: Gpu) -> bool:
     return blocks < gpu.multiprocessors and tile.rows + tile.columns <= PLAIN
 
 
-def _copying(tile: DotTile, size: Size, t: Times, crossed: Mapping[int, float]) -> float:
+def _copying(tile: DotTile, size: Size, t: DotTimes, crossed: Mapping[int, float]) -> float:
     """Microseconds in which the lines of a step of the depth arrive, of blocks on average."""
     rows, columns = _inside(size.rows, tile.rows), _inside(size.columns, tile.columns)
     lines = rows * crossed[size.lines[0]] + columns * crossed[size.lines[1]]

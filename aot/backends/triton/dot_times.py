@@ -13,7 +13,7 @@ LINE = 128
 
 
 @dataclass(frozen=True)
-class Times:
+class DotTimes:
     """What a multiprocessor takes, in microseconds, for operands of a type.
 
     Attributes:
@@ -52,7 +52,7 @@ class Times:
 
 
 LOW_TIMES = {
-    single: Times(0.02, 0.0, 0.45e6, 0.0, 0.05, 1.8e-4, lines=lines, arrival=0.8)
+    single: DotTimes(0.02, 0.0, 0.45e6, 0.0, 0.05, 1.8e-4, lines=lines, arrival=0.8)
     for single, lines in ((False, 390), (True, 245))
 }
 """Of float32 by programs of two warps, with both operands in registers: nothing is turned in shared
@@ -60,9 +60,9 @@ memory. True: read element by element (205 of 24 x 2712 by 2712 x 95: 134 us by 
 by 2741 x 6408, whose rows end within vectors: 170, 98 by 64 x 64 and descriptors)."""
 
 TIMES = {
-    2: Times(0.016, 0.0, 2.56e6, 0.0, 0.67, 6.6e-5, lines=590, outside=1 / 590, arrival=1.2),
-    4: Times(0.23, 0.004, 0.245e6, 5e-6, 0.05, 1.8e-4),
-    8: Times(0.15, 0.0117, 0.289e6, 0.0, 0.5, 6e-5, shared=3.6e-5, dear=2.5e-3, stored=2e-4),
+    2: DotTimes(0.016, 0.0, 2.56e6, 0.0, 0.67, 6.6e-5, lines=590, outside=1 / 590, arrival=1.2),
+    4: DotTimes(0.23, 0.004, 0.245e6, 5e-6, 0.05, 1.8e-4),
+    8: DotTimes(0.15, 0.0117, 0.289e6, 0.0, 0.5, 6e-5, shared=3.6e-5, dear=2.5e-3, stored=2e-4),
 }
 """By the operands' bytes. Of float64 warps read shared memory by single elements, each all of its
 rows and columns, which blocks below 64 x 64 wait for; larger ones took 1.06 to 1.28 of its time.
@@ -81,7 +81,7 @@ each eighth, fourth or second row lies in two lines. 5696 x 5128 by 5128 x 1024 
 on an H200 where both operands had rows of 16 mod 128 bytes, 113 where only the first one had, 104
 in whole lines. `PLAIN_CROSSED`: read by plain loads."""
 
-COPY_TIMES = Times(
+COPY_TIMES = DotTimes(
     *(0.02, 0.0, 2.8e6, 0.0, 0.66, 3.2e-5),
     dear=2.6e-4,
     narrow=32,
@@ -91,7 +91,7 @@ COPY_TIMES = Times(
     start=3,
 )
 DOUBLE_GROUP_TIMES = {
-    groups: Times(0.0, 0.0, 0.225e6, 0.0, 0.3, 0.0, dear=4e-4, start=5, stored=stored)
+    groups: DotTimes(0.0, 0.0, 0.225e6, 0.0, 0.3, 0.0, dear=4e-4, start=5, stored=stored)
     for groups, stored in ((2, 3e-4), (3, 1.9e-4))
 }
 """Of float64 by so many groups of warps: 3512 x 5684 by 5684 x 784 took 590 us on an H200, 687 as

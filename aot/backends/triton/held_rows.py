@@ -8,17 +8,17 @@ of 512, 153 in one of 1024, 159 in the best of turns.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 
 from aot.backends.by_size import Choice
+from aot.backends.triton.by_rounding import Emit
 from aot.backends.triton.crossed import is_crossed
 from aot.backends.triton.kernel import EmittedKernel
 from aot.backends.triton.row_tiling import reads_again
 from aot.backends.triton.tiling import power_above
 from aot.ir.hints import at_scale, hints_of
 from aot.ir.kernels import ALWAYS, Kernel, KernelGraph, NestKernel, TemplateKernel
-from aot.ir.templates.scan import Scan
 from aot.ir.tensors import SizeRelation
 from aot.symbolic import Expr, FloorDiv, Maximum, Minimum, dim, integer, product
 
@@ -30,11 +30,9 @@ masked softmax of those rows took 92 us by 384 lanes, 352 by 1024, 303 in turns 
 LEAST_LENGTH, MOST_LENGTH = 8, 4096
 """Lanes of the shortest tile, and of the longest: longer rows have turns enough."""
 
-Emit = Callable[[KernelGraph], EmittedKernel | None]
-
 
 def row_choices(
-    kernel: Kernel, graph: KernelGraph, emit: Emit
+    kernel: Kernel, graph: KernelGraph, emit: Emit[EmittedKernel]
 ) -> tuple[Choice[EmittedKernel], ...]:
     """The functions of a kernel of rows of an unknown length; none where it has no such rows.
 
@@ -71,13 +69,12 @@ def _named(
 
 def _row_size(kernel: Kernel) -> Expr | None:
     """The length of rows that are read again; None where it is known, or of none or of several."""
-    sizes: set[Expr] = set()
+    sizes: set[Expr | None] = set()
     if isinstance(kernel, TemplateKernel):
-        calls = [kernel.template] if isinstance(kernel.template, Scan) else []
-        sizes = {call.output.axes[1].extent for call in calls if call.part is None}
+        sizes = {kernel.template.row}
     elif isinstance(kernel, NestKernel) and reads_again(kernel) and not is_crossed(kernel):
         sizes = {product([a.extent for a in s.order]) for s in kernel.stages if s.order}
-    open_sizes = [size for size in sizes if size.free_symbols]
+    open_sizes = [size for size in sizes if size is not None and size.free_symbols]
     return open_sizes[0] if len(open_sizes) == 1 else None
 
 

@@ -91,6 +91,11 @@ class TemplateCall(ABC):
         return False
 
     @property
+    def row(self) -> Expr | None:
+        """Elements of the rows that kernels hold or walk; None where no such thing is chosen."""
+        return None
+
+    @property
     def shortens(self) -> tuple[int, ...]:
         """Axes of the result along which kernels may end early: no other element changes."""
         return ()

@@ -60,6 +60,11 @@ class Scan(TemplateCall):
     part: int | None = None
     before: View | None = None
 
+    @property
+    def row(self) -> Expr | None:
+        """The length of rows that stay whole."""
+        return self.output.axes[1].extent if self.part is None else None
+
     def interpret(self, operands: Mapping[str, Array], shape: tuple[int, ...]) -> Array:
         """Running results along the last dimension."""
         x, combine = operands["x"], _COMBINE[self.combine]

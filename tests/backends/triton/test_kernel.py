@@ -202,29 +202,6 @@ def test_indices_have_64_bits_where_sizes_demand_it() -> None:
     assert found == {name: name.endswith("_wide") for name in found} and any(found.values())
 
 
-def test_reads_along_another_axis_get_a_second_tile_dimension() -> None:
-    text = only(emitted(lambda x, y: x.t() + y, torch.zeros(96, 64), torch.zeros(64, 96)))
-    assert "[:, None]" in text
-    assert "[None, :]" in text
-
-
-@pytest.mark.parametrize(
-    ("shape", "high", "wide"),
-    [((1 << 20, 8), 8, 512), ((1 << 20, 4), 4, 1024), ((65536, 100), 64, 64), ((300, 8), 8, 64)],
-)
-def test_a_short_side_of_such_a_tile_makes_the_other_one_long(
-    shape: tuple[int, int], high: int, wide: int
-) -> None:
-    text = only(emitted(lambda x: x.t().contiguous() + 1, torch.zeros(shape)))
-    assert f"tl.arange(0, {high})[:, None]" in text
-    assert f"tl.arange(0, {wide})[None, :]" in text
-
-
-def test_three_neighbours_are_no_side_of_a_tile() -> None:
-    text = only(emitted(lambda x: x.t().contiguous() + 1, torch.zeros(65536, 3)))
-    assert "None" not in text
-
-
 @pytest.mark.parametrize("dim", [0, 1])
 def test_an_extreme_is_what_the_search_for_its_place_finds(dim: int) -> None:
     both = emitted(lambda x: x.max(dim), torch.zeros(3000, 4096)).functions[0].text
