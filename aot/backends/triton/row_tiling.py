@@ -224,10 +224,7 @@ def row_tile(kernel: NestKernel, context: KernelContext, hints: Hints, units: in
     each = TURN_POINTS if across or looped else _row_points(kernel, context, longest)
     if looped and not across and rows <= WAVE * units and is_online(kernel.stages):
         each = ONLINE_POINTS
-    own = {s.buffer for t in kernel.stages for n in t.nests for s in n.stores}
-    read = [context.buffers[a.buffer].dtype for a in memory_reads(kernel) if a.buffer not in own]
-    halves = all(dtype.itemsize <= 2 for dtype in read)
-    each = (HALVES_HELD if halves else 1) * HELD_THREAD_BYTES // size if held else each
+    each = _held_points(kernel, context) if held else each
     each = PLACED_POINTS if placed and (not looped or wide_placed) else each
     warps = power_above(min(16, -(-widest // (WARP * each))))
     while warps * WARP * THREAD_POINTS < widest and warps * (rows // block) < BUSY_WARPS * units:
@@ -237,6 +234,14 @@ def row_tile(kernel: NestKernel, context: KernelContext, hints: Hints, units: in
     dim = TileDim("x", outer, block, 0)
     apart = kernel.outer[:-1] if wide else ()
     return RowTile(dim, columns, frozenset(looped), warps, pieces, apart, near)
+
+
+def _held_points(kernel: NestKernel, context: KernelContext) -> int:
+    """Points of a thread, of columns that a tile holds."""
+    own = {s.buffer for t in kernel.stages for n in t.nests for s in n.stores}
+    read = [context.buffers[a.buffer].dtype for a in memory_reads(kernel) if a.buffer not in own]
+    halves = all(dtype.itemsize <= 2 for dtype in read)
+    return (HALVES_HELD if halves else 1) * HELD_THREAD_BYTES // _widest_element(kernel)
 
 
 def reads_again(kernel: NestKernel) -> bool:

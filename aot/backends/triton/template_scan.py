@@ -103,17 +103,7 @@ def emit_scan(kernel: TemplateKernel, graph: KernelGraph, hints: Hints, gpu: Gpu
     element = load(x.name, x.dtype, index)
     for nest in kernel.prologue:
         (element,) = substitute_index((nest.stores[0].value,), mapping)
-    across = _walks_rows(context, element, row, column)
-    size = 4 if x.dtype.is_float and x.dtype.compute.itemsize == 4 else 8
-    most = _LOG_BYTES if call.combine == "logaddexp" else _BYTES
-    ends = context.most_points((column,), hints)
-    tile = scan_tile(
-        row, column, hints, gpu.units, across=across, size=size, most=most // size, ends=ends
-    )
-    if across and call.part is None and call.combine != "logaddexp":
-        tile = down_tile(row, hints, gpu.units, x.dtype.itemsize) or tile
-    if call.part is not None:
-        tile = replace(tile, columns=min(tile.columns, call.part))
+    tile = _tile_of(call, context, element, hints, gpu)
     rows = TileDim("m", (row,), tile.rows, 0)
     columns = TileDim("n", (column,), tile.columns, 1)
     if tile.turn and not (is_int(column.extent) and int(column.extent) % tile.turn == 0):
@@ -164,6 +154,20 @@ def emit_scan(kernel: TemplateKernel, graph: KernelGraph, hints: Hints, gpu: Gpu
         arguments["PART"] = str(call.part)
         programs, function = product((programs, parts)), "scan_part"
     return hooks.emit(kernel, function, arguments, line_grid(programs), {"num_warps": tile.warps})
+
+
+def _tile_of(call: Scan, context: KernelContext, element: Node, hints: Hints, gpu: Gpu) -> ScanTile:
+    """The blocks of a call that scans `element`."""
+    row, column = call.output.axes
+    x = context.buffers[call.x.buffer].dtype
+    across = _walks_rows(context, element, row, column)
+    size = 4 if x.is_float and x.compute.itemsize == 4 else 8
+    most = (_LOG_BYTES if call.combine == "logaddexp" else _BYTES) // size
+    ends = context.most_points((column,), hints)
+    tile = scan_tile(row, column, hints, gpu.units, across=across, size=size, most=most, ends=ends)
+    if across and call.part is None and call.combine != "logaddexp":
+        tile = down_tile(row, hints, gpu.units, x.itemsize) or tile
+    return tile if call.part is None else replace(tile, columns=min(tile.columns, call.part))
 
 
 def _start_from_before(
