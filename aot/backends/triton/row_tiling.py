@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from aot.backends.triton.context import KernelContext, TileDim
@@ -214,10 +214,8 @@ def row_tile(kernel: NestKernel, context: KernelContext, hints: Hints, units: in
         columns[extents] = dim
         if loops:
             looped.add(dim.name)
-    held_whole = [d for d in columns.values() if d.name not in looped and not across]
-    whole = [d for d in held_whole if d.points.is_Integer and not _finds_places(kernel)]
-    pieces = {d.name: pieces_of(d) for d in whole}
-    pieces = {name: found for name, found in pieces.items() if len(found) > 1}
+    whole = [d for d in columns.values() if d.name not in looped]
+    pieces = {} if across or _finds_places(kernel) else _pieces_of_all(whole)
     widest = block * max(
         sum(p.block for p in pieces.get(d.name, ())) or d.block for d in columns.values()
     )
@@ -234,6 +232,12 @@ def row_tile(kernel: NestKernel, context: KernelContext, hints: Hints, units: in
     dim = TileDim("x", outer, block, 0)
     apart = kernel.outer[:-1] if wide else ()
     return RowTile(dim, columns, frozenset(looped), warps, pieces, apart, near)
+
+
+def _pieces_of_all(whole: Iterable[TileDim]) -> dict[str, tuple[Piece, ...]]:
+    """By name, the tiles of those rows, of a known length, that are several."""
+    found = {d.name: pieces_of(d) for d in whole if d.points.is_Integer}
+    return {name: pieces for name, pieces in found.items() if len(pieces) > 1}
 
 
 def _held_points(kernel: NestKernel, context: KernelContext) -> int:

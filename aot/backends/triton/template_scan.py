@@ -96,13 +96,7 @@ def emit_scan(kernel: TemplateKernel, graph: KernelGraph, hints: Hints, gpu: Gpu
     call = template_call(kernel, Scan)
     context = make_context(kernel, graph, gpu)
     row, column = call.output.axes
-    view = call.x
-    mapping = {view.axes[0].symbol: row.symbol, view.axes[1].symbol: column.symbol}
-    index = tuple(substitute(e, mapping) for e in view.index)
-    x = graph.buffers[view.buffer]
-    element = load(x.name, x.dtype, index)
-    for nest in kernel.prologue:
-        (element,) = substitute_index((nest.stores[0].value,), mapping)
+    element = _scanned(kernel, call, context)
     tile = _tile_of(call, context, element, hints, gpu)
     rows = TileDim("m", (row,), tile.rows, 0)
     columns = TileDim("n", (column,), tile.columns, 1)
@@ -154,6 +148,17 @@ def emit_scan(kernel: TemplateKernel, graph: KernelGraph, hints: Hints, gpu: Gpu
         arguments["PART"] = str(call.part)
         programs, function = product((programs, parts)), "scan_part"
     return hooks.emit(kernel, function, arguments, line_grid(programs), {"num_warps": tile.warps})
+
+
+def _scanned(kernel: TemplateKernel, call: Scan, context: KernelContext) -> Node:
+    """What is scanned, at the axes of the result."""
+    view, x = call.x, context.buffers[call.x.buffer]
+    own = (axis.symbol for axis in view.axes)
+    mapping = dict(zip(own, (axis.symbol for axis in call.output.axes), strict=True))
+    element = load(x.name, x.dtype, tuple(substitute(e, mapping) for e in view.index))
+    for nest in kernel.prologue:
+        (element,) = substitute_index((nest.stores[0].value,), mapping)
+    return element
 
 
 def _tile_of(call: Scan, context: KernelContext, element: Node, hints: Hints, gpu: Gpu) -> ScanTile:
