@@ -19,7 +19,7 @@ from typing import Generic, TypeVar
 from aot.ir.hints import LARGER, at_scale, hints_of
 from aot.ir.kernels import ALWAYS, Kernel, KernelGraph, NestKernel
 from aot.ir.tensors import Dim
-from aot.symbolic import Expr, FloorDiv, Maximum, Minimum, dim, evaluate, integer, product
+from aot.symbolic import Expr, Minimum, at_least, below, dim, evaluate, integer, product
 
 E = TypeVar("E")
 
@@ -69,9 +69,9 @@ class _Scale:
         """1 where the size is in one of the parts `first` to `last`, else 0."""
         least, ends = ALWAYS, ALWAYS
         if first > 0:
-            least = Minimum(ALWAYS, FloorDiv(self.size, integer(self.limits[first - 1])))
+            least = at_least(self.size, self.limits[first - 1])
         if last < len(self.limits):
-            ends = Maximum(integer(0), 1 - FloorDiv(self.size, integer(self.limits[last])))
+            ends = below(self.size, self.limits[last])
         return least * ends
 
 

@@ -210,6 +210,16 @@ def when_there(expr: Expr) -> Expr:
     return expr.func(*args)
 
 
+def at_least(size: Expr, limit: int) -> Expr:
+    """1 where a size, which is not negative, is this much or more, else 0."""
+    return Minimum(sympy.Integer(1), FloorDiv(size, sympy.Integer(limit)))
+
+
+def below(size: Expr, limit: int) -> Expr:
+    """1 where a size, which is not negative, is less than this, else 0."""
+    return Maximum(sympy.Integer(0), 1 - FloorDiv(size, sympy.Integer(limit)))
+
+
 def presence(expr: Expr) -> frozenset[Expr]:
     """The factors of a size that are 1 where what it counts is there, and 0 where nothing is."""
     parts = expr.args if isinstance(expr, sympy.Mul) else (expr,)

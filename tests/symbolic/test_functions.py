@@ -9,8 +9,11 @@ from aot.symbolic import (
     Maximum,
     Minimum,
     Modulo,
+    at_least,
+    below,
     dim,
     divisors,
+    evaluate,
     integer,
     is_multiple,
     presence,
@@ -62,3 +65,10 @@ def test_a_size_says_when_what_it_counts_is_there() -> None:
     # Such are numbers of elements.
     assert presence(m * Maximum(integer(0), n - 3)) == frozenset()
     assert presence(integer(7)) == frozenset()
+
+
+def test_a_size_is_below_a_limit_or_at_least_as_large() -> None:
+    n = dim("n")
+    for size in (0, 1, 6, 7, 8, 1 << 40):
+        assert int(evaluate(below(n, 7), {n: size})) == (size < 7)
+        assert int(evaluate(at_least(n, 7), {n: size})) == (size >= 7)

@@ -21,10 +21,10 @@ from aot.ir.tensors import SizeRelation
 from aot.symbolic import (
     Expr,
     FloorDiv,
-    Maximum,
     Minimum,
     Ranges,
     Symbol,
+    below,
     dim,
     evaluate,
     exact_quotient,
@@ -151,9 +151,10 @@ class KernelContext:
         It says little where these are several times as many as at the hints.
         """
         points = product([a.extent for a in axes])
-        most = int(points) if points.is_Integer else self.most.get(points)
-        near = most is not None and most < max(1, MOST_WASTE * hints.value(points))
-        return most if points.is_Integer or near else None
+        if points.is_Integer:
+            return int(points)
+        most = self.most.get(points)
+        return most if most is not None and most < MOST_WASTE * hints.value(points) else None
 
 
 def make_context(kernel: FusedKernel, graph: KernelGraph, gpu: Gpu) -> KernelContext:
@@ -181,7 +182,7 @@ def narrow_when(kernels: Iterable[FusedKernel], graph: KernelGraph) -> tuple[Exp
     """
     sizes = _outermost([e for kernel in kernels for e in _wide_sizes(kernel, graph)])
     over = [FloorDiv(size, integer(INT32_LIMIT + 1)) for size in sizes]
-    within = [Maximum(integer(0), 1 - many) for many in over]
+    within = [below(size, INT32_LIMIT + 1) for size in sizes]
     return Minimum(ALWAYS, product(within)), Minimum(ALWAYS, sum(over, integer(0)))
 
 

@@ -8,7 +8,6 @@ of 512, 153 in one of 1024, 159 in the best of turns.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 
 from aot.backends.by_size import Choice
@@ -20,7 +19,7 @@ from aot.backends.triton.tiling import power_above
 from aot.ir.hints import at_scale, hints_of
 from aot.ir.kernels import ALWAYS, Kernel, KernelGraph, NestKernel, TemplateKernel
 from aot.ir.tensors import SizeRelation
-from aot.symbolic import Expr, FloorDiv, Maximum, Minimum, dim, integer, product
+from aot.symbolic import Expr, Minimum, at_least, below, dim, integer, product
 
 STEP, HELD = 2, 4
 """Times the lengths of one function that those of the next are, and how many hold rows, if tiles
@@ -50,21 +49,18 @@ def row_choices(
     lengths = [least * STEP**k for k in range(HELD) if least * STEP**k <= MOST_LENGTH]
     if not lengths:
         return ()
-    found: list[tuple[EmittedKernel | None, Expr]] = []
-    for length, above in zip(lengths, (0, *lengths), strict=False):
-        at = _held(_with_length(graph, size, length), size, length)
-        found.append((emit(at), _above(size, above) * _up_to(size, length)))
-    longer = lengths[-1] * STEP
-    found.append((emit(_with_length(graph, size, longer)), _above(size, lengths[-1])))
-    return tuple(_named(kernel, found)) if all(made for made, _ in found) else ()
-
-
-def _named(
-    kernel: Kernel, found: list[tuple[EmittedKernel | None, Expr]]
-) -> Iterator[Choice[EmittedKernel]]:
-    for k, (made, when) in enumerate(found):
-        assert made is not None
-        yield Choice(made, Minimum(ALWAYS, when), f"{kernel.name}_size{k}" if k else kernel.name)
+    found: list[Choice[EmittedKernel]] = []
+    for k, (above, length) in enumerate(zip((0, *lengths), (*lengths, None), strict=True)):
+        when = at_least(size, above + 1) if above else ALWAYS
+        at = _with_length(graph, size, length or above * STEP)
+        if length is not None:
+            when, at = when * below(size, length + 1), _held(at, size, length)
+        made = emit(at)
+        if made is None:
+            return ()
+        name = f"{kernel.name}_size{k}" if k else kernel.name
+        found.append(Choice(made, Minimum(ALWAYS, when), name))
+    return tuple(found)
 
 
 def _row_size(kernel: Kernel) -> Expr | None:
@@ -93,13 +89,3 @@ def _with_length(graph: KernelGraph, size: Expr, length: int) -> KernelGraph:
         replace(d, hint=at_scale(d, length, max(1, own))) if d is largest else d for d in graph.dims
     ]
     return replace(graph, dims=tuple(dims))
-
-
-def _above(size: Expr, length: int) -> Expr:
-    """1 where rows are longer than this, else 0."""
-    return Minimum(ALWAYS, FloorDiv(size, integer(length + 1))) if length else ALWAYS
-
-
-def _up_to(size: Expr, length: int) -> Expr:
-    """1 where rows are no longer than this, else 0."""
-    return Maximum(integer(0), 1 - FloorDiv(size, integer(length + 1)))

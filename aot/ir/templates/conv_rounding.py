@@ -14,7 +14,7 @@ import numpy as np
 
 from aot.ir.dtypes import FLOAT32, INT32
 from aot.ir.scalar import Node, binary, const, make, where
-from aot.symbolic import Expr, FloorDiv, Minimum, integer
+from aot.symbolic import Expr, at_least, integer
 
 ROUNDED_FLOPS, _SPREAD_FLOPS = 2_000_000_000, 3_000_000_000
 _CHANNELS, _PAIRS, _TAPS, _PHASES = 15, 1152, 216, 27
@@ -74,7 +74,7 @@ def rounded_when(flops: Expr, filters: Filters) -> Expr:
     if filters.is_exact:
         return integer(0)
     least = _SPREAD_FLOPS if filters.groups > 1 or filters.phases else ROUNDED_FLOPS
-    return Minimum(integer(1), FloorDiv(flops, integer(least)))
+    return at_least(flops, least)
 
 
 def as_tf32(value: Node) -> Node:

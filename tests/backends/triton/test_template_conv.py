@@ -189,16 +189,14 @@ def is_narrow(module: Model, x: torch.Tensor) -> bool:
 
 
 def check(captured: Captured, module: Model, args: tuple[torch.Tensor, ...]) -> None:
-    """Against the model in double precision: rounded once, or not much worse than eager's."""
+    """Against the model in double precision; results are rounded once, to the model's dtype."""
     (found,) = interpret_triton(captured, args)
     with torch.no_grad():
-        eager = module(*args).double().numpy()
         exact = module.double()(*[a.double() for a in args]).numpy()
     step = torch.finfo(args[0].dtype).eps
     assert found.shape == exact.shape
     error = np.abs(to_float(found) - exact)
-    most = max(step * (np.abs(exact).max() + 4), 3 * np.abs(eager - exact).max())
-    assert error.max() <= most, error.max()
+    assert error.max() <= step * (np.abs(exact).max() + 4), error.max()
 
 
 def to_float(array: np.ndarray) -> np.ndarray:
@@ -335,7 +333,7 @@ def test_where_few_channels_end() -> None:
 GROUPS: dict[str, tuple[Callable[[], Model], torch.Tensor]] = {
     "a step of channels": (lambda: model(14, 20, 3, HALF, groups=2), half(1, 14, 9, 9)),
     "steps of channels, channels last": (
-        lambda: model(40, 8, (5, 3), padding=2, groups=2, bias=True),
+        lambda: model(40, 8, (3, 2), padding=2, groups=2, bias=True),
         tensor(2, 40, 11, 7, last=True),
     ),
     "a prime number of them, and a stride": (
