@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 import sys
+import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -170,7 +171,7 @@ def export_error(
                 details=details,
                 advice="When the model changes one of them, register the tensor once.",
             )
-        text = first_lines(error)
+        text = first_lines(error) + _through_nested(error)
         for cause in _CAUSES:
             if re.search(cause.sign, text):
                 line = check_to_add(error, where)
@@ -179,6 +180,17 @@ def export_error(
         return ExportError("torch.export cannot trace the model", where=where, details=details)
 
     return convert
+
+
+def _through_nested(error: BaseException) -> str:
+    """A line that names nested tensors when the failure lies in torch's module for them, else "".
+
+    The first one of a process to be made within a trace leaves a size there that the trace does
+    not know, and torch's message names that size only.
+    """
+    frames = traceback.walk_tb(error.__traceback__)
+    inside = any("torch/nested/" in f.f_code.co_filename for f, _ in frames)
+    return "\nNestedTensor" if inside else ""
 
 
 def _wrong_with_what_is_given(

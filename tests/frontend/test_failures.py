@@ -167,7 +167,16 @@ def test_inputs_are_plain_tensors(tmp_path: Path, make: Callable[[], torch.Tenso
     assert "offsets" in caught.value.advice
 
 
-def test_nested_tensors_inside_are_told(tmp_path: Path) -> None:
+@pytest.mark.parametrize("first", [True, False])
+def test_nested_tensors_inside_are_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, first: bool
+) -> None:
+    """The first nested tensor of a process fails in another way than later ones do."""
+    if first:
+        monkeypatch.setattr(torch.nested._internal.nested_tensor, "_dummy_instance", None)
+    else:
+        _nested()
+
     def padded(x: torch.Tensor) -> torch.Tensor:
         parts = torch.nested.as_nested_tensor([x[:1], x[1:]], layout=torch.jagged)
         dense: torch.Tensor = torch.nested.to_padded_tensor(parts, 0.0)
