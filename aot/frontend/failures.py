@@ -113,6 +113,12 @@ _CAUSES = (
         "Use padded tensors with a mask, or all values one after the other with their offsets.",
     ),
     _Cause(
+        r"Constant \S+ is mutated in the forward method",
+        "forward changes a tensor that the module does not know as a buffer",
+        "Give it to register_buffer; where another module holds it, that one has to be a submodule, "
+        "and no variable around forward.",
+    ),
+    _Cause(
         r"Found <class .* in output",
         "forward gives an object that torch cannot look into",
         "Return tensors, tuples, lists, dicts or dataclasses of them, or register the class: "

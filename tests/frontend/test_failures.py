@@ -187,6 +187,18 @@ def test_nested_tensors_inside_are_told(
     assert "mask" in caught.value.advice
 
 
+def test_a_changed_tensor_that_is_no_buffer_is_told(tmp_path: Path) -> None:
+    kept = torch.zeros(4, 3)
+
+    def remembers(x: torch.Tensor) -> torch.Tensor:
+        kept[:2] = x[:2].detach()
+        return x + kept
+
+    with pytest.raises(ExportError, match="does not know as a buffer") as caught:
+        build(tmp_path, remembers, torch.ones(4, 3))
+    assert "register_buffer" in caught.value.advice
+
+
 def test_a_generator_of_its_own_is_told(tmp_path: Path) -> None:
     def drawn(x: torch.Tensor) -> torch.Tensor:
         return x + torch.rand(3, generator=torch.Generator().manual_seed(1))
