@@ -25,6 +25,7 @@ import ml_dtypes
 import numpy as np
 import triton.language as tl
 from triton._C.libtriton import ir
+from triton.language.semantic import TritonSemantic
 from triton.runtime import interpreter
 from triton.runtime.interpreter import (
     InterpretedFunction,
@@ -105,6 +106,61 @@ def _arithmetic(method):
         return TensorHandle(made.data, tl.int1) if made.data.dtype == bool else made
 
     return checked
+
+
+def _by_name(original):
+    kept: dict[str, np.dtype] = {}
+
+    def element(kind):
+        # A table of all types is made for each answer.
+        if type(kind) is not tl.dtype:
+            return original(kind)
+        if kind.name not in kept:
+            kept[kind.name] = original(kind)
+        return kept[kind.name]
+
+    return element
+
+
+_kinds: dict[tuple[object, ...], dict[str, object]] = {}
+
+
+def _block(original):
+    def make(self, element, shape):
+        # By the element's identity, as pointers have no hash: what is kept holds it.
+        key = (id(element), *getattr(shape, "values", shape))
+        kept = _kinds.get(key)
+        if kept is None:
+            original(self, element, shape)
+            _kinds[key] = vars(self)
+        else:
+            vars(self).update(kept)
+
+    return make
+
+
+def _tensor(original):
+    def make(self, handle, kind):
+        # Extents as constants of the language, for each value anew, are a tenth of the time.
+        kept = vars(kind).get("_of_tensors")
+        if kept is None:
+            original(self, handle, kind)
+            kind._of_tensors = {k: v for k, v in vars(self).items() if k not in ("handle", "type")}
+        else:
+            vars(self).update(kept, handle=handle, type=kind)
+
+    return make
+
+
+def _broadcast(original):
+    def both(self, left, right):
+        # Triton compares a tuple with a list, so it makes tensors anew of what has the same shape.
+        kinds = (left.type, right.type)
+        if all(k.is_block() for k in kinds) and kinds[0].shape == kinds[1].shape:
+            return left, right
+        return original(self, left, right)
+
+    return both
 
 
 def _combined(self, left, right, dtypes):
@@ -336,6 +392,10 @@ def _repair() -> None:
     builder.create_masked_load = _checked_load(builder.create_masked_load)
     builder.create_masked_store = _checked_store(builder.create_masked_store)
     builder.create_atomic_rmw = _checked_atomic(builder.create_atomic_rmw)
+    interpreter._get_np_dtype = _by_name(interpreter._get_np_dtype)
+    tl.tensor.__init__ = _tensor(tl.tensor.__init__)
+    tl.block_type.__init__ = _block(tl.block_type.__init__)
+    TritonSemantic.broadcast_impl_value = _broadcast(TritonSemantic.broadcast_impl_value)
     ReduceOps.generic_reduce = _reduce
     ScanOps.generic_scan = _scan
     InterpretedFunction.__call__ = _call
@@ -369,9 +429,14 @@ def _function(name, text):
     return _modules[name, text]
 
 
+@cache
+def _pointer(kind):
+    return tl.pointer_type(tl.str_to_ty(kind[1:], None))
+
+
 def _argument(kind, value):
     if kind.startswith("*"):
-        pointer = tl.pointer_type(tl.str_to_ty(kind[1:], None))
+        pointer = _pointer(kind)
         return tl.tensor(TensorHandle(np.array([value], np.uint64), pointer), pointer)
     dtype = tl.str_to_ty(kind, None)
     data = np.array([value], interpreter._get_np_dtype(dtype))

@@ -1,4 +1,4 @@
-"""A sample of the sweep: one operator and type in 250, a few cases, the same every time."""
+"""A sample of the sweep: one operator and type in 500, a few cases, the same every time."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.conformance.opinfo.samples import ERRORS, Case, cases, pairs, spread
 from tests.conformance.opinfo.sweep import read_table, results_file
 from tests.settings import LEVEL, level
 
-EVERY = 250
+EVERY = 500
 PARTS = 4
 CASES = 3
 REFERENCE_EVERY = 1000

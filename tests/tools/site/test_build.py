@@ -35,8 +35,13 @@ def test_pages_that_are_not_there_yet_leave_the_contents(tmp_path: Path) -> None
     assert "serving\n" in staged(contents, "docs/a.md", KNOWN, tmp_path)
 
 
-def test_the_decisions_have_contents() -> None:
-    assert "{toctree}" in staged("# Decisions\n", "docs/adr/README.md", KNOWN, ROOT)
+def test_decisions_are_in_no_contents_but_on_their_page() -> None:
+    decisions = sorted(p.name for p in (ROOT / "docs/adr").glob("0*.md"))
+    page = (ROOT / "docs/adr/README.md").read_text(encoding="utf-8")
+    assert [name for name in decisions if f"]({name})" not in page] == []
+    for name in decisions:
+        assert staged("# A\n", f"docs/adr/{name}", KNOWN, ROOT) == "---\norphan: true\n---\n\n# A\n"
+    assert staged("# Decisions\n", "docs/adr/README.md", KNOWN, ROOT) == "# Decisions\n"
 
 
 @pytest.mark.slow
