@@ -81,22 +81,24 @@ def test_clusters_of_any_number_of_points_are_found_in_a_loop() -> None:
 
 
 def test_a_model_that_is_refused_fixes_no_size_of_a_later_one() -> None:
-    def fixed(x: Tensor, scales: Tensor) -> Tensor:
-        def repeated(scale: Tensor) -> Tensor:
-            for _ in range(x.shape[0]):
-                scale = scale * 2
-            return x * scale
+    """The functions of both loops are of one line of code, as where a model is changed inside."""
 
-        rows: Tensor = torch_map(repeated, scales)
-        return rows
+    def model_of(function: Callable[[Tensor], Tensor]) -> Callable[..., Tensor]:
+        def model(x: Tensor, scales: Tensor) -> Tensor:
+            rows: Tensor = torch_map(lambda scale: function(x * scale), scales)
+            return rows
 
-    def open_(x: Tensor, scales: Tensor) -> Tensor:
-        rows: Tensor = torch_map(lambda scale: (x * scale).sum(1), scales)
-        return rows
+        return model
+
+    def fixed(x: Tensor) -> Tensor:
+        for _ in range(x.shape[0]):
+            x = x * 2
+        return x
 
     example = torch.rand(7, 3), torch.tensor([1.0, 2.5])
     with pytest.raises(DynamicShapeError, match="constant"):
-        _captured(fixed, *example)
+        _captured(model_of(fixed), *example)
+    open_ = model_of(lambda x: x.sum(1))
     captured = _captured(open_, *example)
     x = torch.rand(11, 3)
     (found,) = interpret_lowered(captured, (x, example[1]))
