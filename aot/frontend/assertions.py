@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import torch
+from torch.fx import Node
+from torch.utils._sympy.solve import try_solve
 
 from aot.frontend.context import Context, NodeCall
 from aot.ir.dtypes import BOOL
@@ -55,11 +58,44 @@ def read_assertion(context: Context, call: NodeCall) -> tuple[SizeRelation, ...]
             return ()
         if context.measured.is_overstated([str(side) for side in expr.args]):
             return ()
+        if _is_concluded(node.graph, known):
+            return ()
         if type(expr).__name__ in _RELATIONS:
             return (_relation(context, expr, message, call.origin),)
     if isinstance(value, ValueRef):
         context.ops.add(Assertion(_truth(context, call, value), message, call.origin))
     return ()
+
+
+def _is_concluded(graph: torch.fx.Graph, asserted: torch.SymBool) -> bool:
+    """Whether torch says this only as another assertion says more, of sizes as it traces them.
+
+    From `m >= n` it concludes `m >= 2`: it takes no dynamic size of an input for 0 or 1.
+    """
+    condition, env = asserted.node.expr, asserted.node.shape_env
+    if type(condition).__name__ != "GreaterThan" or not condition.args[0].is_Symbol:
+        return False
+    measured, least = condition.args
+    if not least.is_Integer:
+        return False
+    for other in _conditions(graph):
+        solved = try_solve(other, measured)
+        if solved is None or type(solved[0]).__name__ != "GreaterThan":
+            continue
+        sizes = solved[1].free_symbols
+        of_inputs = bool(sizes) and sizes <= env.backed_var_to_val.keys()
+        if of_inputs and env.bound_sympy(solved[1]).lower >= least:
+            return True
+    return False
+
+
+def _conditions(graph: torch.fx.Graph) -> Iterator[Any]:
+    """What a program asserts of sizes, as torch's expressions."""
+    for node in graph.nodes:
+        if node.op == "call_function" and str(node.target).startswith(_OF_VALUES) and node.args:
+            value = node.args[0].meta.get("val") if isinstance(node.args[0], Node) else None
+            if isinstance(value, torch.SymBool):
+                yield value.node.expr
 
 
 def read_conditional(context: Context, call: NodeCall) -> ValueRef:

@@ -26,7 +26,7 @@ from aot.frontend.batches import open_batches
 from aot.frontend.branch_constants import lift_constants
 from aot.frontend.by_node import decomposed_by_node
 from aot.frontend.collected import collected_once
-from aot.frontend.composites import Traceable
+from aot.frontend.composites import COMPOSITES, Traceable
 from aot.frontend.computed_sizes import SmallSizes, computed_sizes
 from aot.frontend.conv_layouts import eager_convolutions
 from aot.frontend.conversions import settled_modules
@@ -50,6 +50,7 @@ from aot.frontend.fixed_sizes import FixedSize, fixed_size_error, fixing
 from aot.frontend.flexible import attention_of_functions
 from aot.frontend.joined import joining
 from aot.frontend.labels import wanted_sizes
+from aot.frontend.loop_functions import traced_functions
 from aot.frontend.numerics import rounded_kinds
 from aot.frontend.open_dims import as_hints, traceable, unasked_layouts
 from aot.frontend.open_math import open_math
@@ -310,6 +311,7 @@ def _exported(
             open_numbers(learnt.modules),
             open_math(),
             open_scans(),
+            traced_functions(Traceable, COMPOSITES),
             open_batches(),
             asserted(learnt.checks or {}),
             without_graphs(),

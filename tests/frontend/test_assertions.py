@@ -6,11 +6,13 @@ import numpy as np
 import pytest
 import torch
 from torch import linalg
+from torch.export import Dim
 
 from aot.errors import InputMismatch
 from aot.frontend.capture import capture_module
 from aot.frontend.ingest import ingest
 from aot.ir.tensors import Assertion
+from aot.symbolic import is_int
 from tests.calls import Calls
 from tests.conformance.executors import interpret_lowered
 
@@ -51,3 +53,34 @@ def test_it_asserts_nothing_where_nobody_reads_it() -> None:
     assert not [op for op in ingest(solution)[0].ops if isinstance(op, Assertion)]
     (found,) = interpret_lowered(solution, (LACKING, RIGHT))
     assert not found.any()
+
+
+def test_what_torch_concludes_from_the_sizes_it_traces_is_asserted_of_no_run() -> None:
+    """Nor that there are 2 bins, as there is one for each of at least 2 nodes."""
+
+    def degrees(x: torch.Tensor, to: torch.Tensor) -> torch.Tensor:
+        return torch.bincount(to, minlength=x.shape[0])[: x.shape[0]] + x
+
+    spec = {"args": ({0: Dim.DYNAMIC}, {0: Dim.DYNAMIC})}
+    example = (torch.rand(5), torch.tensor([1, 2, 3]))
+    captured = capture_module(Calls(degrees), example, dynamic_shapes=spec)
+    checked = ingest(captured)[0].relations
+    assert checked and not any(is_int(side) for r in checked for side in (r.left, r.right))
+    for size in (1, 4, 0):
+        args = torch.rand(size), torch.zeros(min(size, 2), dtype=torch.int64)
+        (found,) = interpret_lowered(captured, args)
+        np.testing.assert_array_equal(found, degrees(*args).numpy())
+
+
+def test_what_the_model_asserts_of_a_number_stays() -> None:
+    def first(x: torch.Tensor, count: torch.Tensor) -> torch.Tensor:
+        number = count.item()
+        torch._check(number >= 2)
+        torch._check(number <= x.shape[0])
+        return x[:number]
+
+    spec = {"args": ({0: Dim.DYNAMIC}, None)}
+    example = (torch.rand(5), torch.tensor(3))
+    captured = capture_module(Calls(first), example, dynamic_shapes=spec)
+    (number,) = (d for d in ingest(captured)[0].dims if d.source is None)
+    assert number.minimum == 2

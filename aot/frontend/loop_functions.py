@@ -1,0 +1,87 @@
+"""Functions that a model gives to torch's loops and branches: traced as the model's own code is.
+
+torch makes graphs of them first, whose calls it runs on tensors without values to see which sizes
+they fix, and records what the calls are made of later. No mode of the model's code is there, so the
+calls themselves are ours in these graphs. And torch keeps what it found by the code of a function
+of its own: every later loop of the process was first held to the sizes of earlier ones, which fixed
+open sizes, even where the model of the earlier ones had been refused.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Collection, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from functools import cache, partial
+from types import FunctionType
+from typing import Any
+from unittest.mock import patch
+
+import torch
+
+_first_step: Any = importlib.import_module("torch._dynamo.utils")
+"""torch's module, for a function of it that has no types."""
+
+Mode = Callable[[], AbstractContextManager[Any]]
+"""What enters a mode."""
+
+
+def _forgotten(function: Any) -> Any:
+    """The same function, of which torch knows nothing."""
+    if not isinstance(function, FunctionType):
+        return function
+    own = FunctionType(
+        function.__code__.replace(),
+        function.__globals__,
+        function.__name__,
+        function.__defaults__,
+        function.__closure__,
+    )
+    own.__kwdefaults__ = function.__kwdefaults__
+    return own
+
+
+def _compiled(own: Callable[..., Any], model: Any = None, *args: Any, **kwargs: Any) -> Any:
+    """torch.compile, with which torch makes these graphs."""
+    return own(_forgotten(model), *args, **kwargs)
+
+
+@cache
+def _inside(mode: Mode, target: Callable[..., Any]) -> Callable[..., Any]:
+    """The call of a function in a mode; graphs print it by its name, which is this module's."""
+
+    def entered(*args: Any, **kwargs: Any) -> Any:
+        with mode():
+            return target(*args, **kwargs)
+
+    return entered
+
+
+def _called(node: torch.fx.Node, args: tuple[Any, ...]) -> Any:
+    """The function that a node of such a graph calls; None where it calls none."""
+    if node.op == "call_method" and args and isinstance(args[0], torch.Tensor):
+        return getattr(torch.Tensor, str(node.target), None)
+    return node.target if node.op == "call_function" else None
+
+
+@contextmanager
+def traced_functions(mode: Mode, ours: Collection[Any]) -> Iterator[None]:
+    """Inside of it, functions of loops and branches are traced anew each time.
+
+    Args:
+        mode: In which a call is something else.
+        ours: The functions whose calls are.
+    """
+    own = _first_step.run_node
+
+    def run(tracer: Any, node: torch.fx.Node, args: Any, kwargs: Any, *more: Any) -> Any:
+        target = _called(node, args)
+        if target in ours:
+            node.op, node.target = "call_function", _inside(mode, target)
+        return own(tracer, node, args, kwargs, *more)
+
+    with (
+        patch.object(torch, "compile", partial(_compiled, torch.compile)),
+        patch.object(_first_step, "run_node", run),
+    ):
+        yield
