@@ -316,9 +316,7 @@ class Model:
         copy = Model.__new__(Model)
         session = self._session.clone()
         allocator = self._device_allocator
-        copy._set_up(
-            self._package, self._described, session, self._graphs, self._limits, allocator
-        )
+        copy._set_up(self._package, self._described, session, self._graphs, self._limits, allocator)
         return copy
 
     def reset(self) -> None:
