@@ -1,7 +1,5 @@
 """What a service of large models is told to cost: results are looked at, memory is seen."""
 
-from pathlib import Path
-
 import aot_runtime
 import numpy as np
 import pytest
