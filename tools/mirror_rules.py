@@ -45,6 +45,7 @@ SPANNING: Mapping[str, str] = {
     "tests/examples/": "the examples, packaged and run",
     "tests/models/": "architectures of four libraries, packaged and run",
     "tests/packaging/": "the measures of packaging in benchmarks/packaging, and what they find",
+    "tests/scale/": "the large models of benchmarks/scale, and what serving them costs",
     "tests/programs/": "random programs, packaged and run",
     "tests/runtime/": "packages as users run them: the loader, and the C++ runtime below it",
     "tests/serve/": "the server of cpp/serve, through its clients",

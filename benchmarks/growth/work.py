@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from aot.backends.registry import backend_for
@@ -32,6 +32,9 @@ COUNTED = 3
 
 STEEPER = 0.1
 """Above what is expected by more: a product where there should be a sum."""
+
+LATER = 2
+"""Steps by which a family whose work grows too fast is looked at further on."""
 
 MORE_KERNELS = 0.5
 """A sort in passes has more of them for more elements, as the logarithm; a loop as n."""
@@ -79,25 +82,38 @@ class Growth:
 def growth_of_work(family: Family, devices: Collection[str] = tuple(TARGETS)) -> dict[str, Growth]:
     """The growth on each device, from the work at three sizes.
 
+    A size from which on kernels are others (long rows in parts, many parts by a table) is a step
+    and no growth: where the least sizes show a problem, later ones that show none have the word.
+
     Raises:
         AotError: The problem cannot be packaged.
     """
     sizes = [family.least * STEP**k for k in range(COUNTED)]
-    counted = [count_work(family, n, devices) for n in sizes]
+    counted = {n: count_work(family, n, devices) for n in sizes}
+    grown = {device: _growth(family, counted, device) for device in devices}
+    for _ in range(LATER):
+        steep = [device for device in devices if grown[device].problem]
+        if not steep:
+            break
+        counted.pop(min(counted))
+        further = max(counted) * STEP
+        counted[further] = count_work(family, further, steep)
+        later = {device: _growth(family, counted, device) for device in steep}
+        grown |= {device: each for device, each in later.items() if not each.problem}
+    return grown
 
-    def slope(device: str, value: Callable[[Work], int]) -> float:
-        found = exponent([(n, value(c[device])) for n, c in zip(sizes, counted, strict=True)])
+
+def _growth(family: Family, counted: Mapping[int, Mapping[str, Work]], device: str) -> Growth:
+    def slope(value: Callable[[Work], int]) -> float:
+        found = exponent([(n, value(work[device])) for n, work in counted.items()])
         assert found is not None, "there are several sizes"
         return found
 
-    return {
-        device: Growth(
-            slope(device, lambda w: w.points),
-            slope(device, lambda w: w.nbytes) if family.work is None else family.work,
-            slope(device, lambda w: w.kernels),
-        )
-        for device in devices
-    }
+    return Growth(
+        slope(lambda w: w.points),
+        slope(lambda w: w.nbytes) if family.work is None else family.work,
+        slope(lambda w: w.kernels),
+    )
 
 
 def machine_of(device: str) -> Machine:

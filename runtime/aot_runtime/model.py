@@ -66,6 +66,22 @@ class LowRank(NamedTuple):
     scale: float = 1.0
 
 
+class Described:
+    """What a package says of its model, read once for all sessions: a plan has a megabyte or two.
+
+    Attributes are those of `Model`.
+    """
+
+    def __init__(self, package: _native.Package) -> None:
+        self.inputs = tuple(tensor_info(row) for row in package.inputs())
+        self.outputs = tuple(tensor_info(row) for row in package.outputs())
+        self.states = tuple(tensor_info(row) for row in package.states())
+        self.plan: dict[str, Any] = json.loads(package.plan())
+        self.signature = Signature(
+            self.plan.get("signature", {}), len(self.inputs), len(self.outputs)
+        )
+
+
 class Model:
     """A package ready to run; call it like the model that it was made from.
 
@@ -103,6 +119,7 @@ class Model:
         graphs: bool,
         limits: Limits,
         device_allocator: DeviceAllocator | None,
+        described: Described | None = None,
     ) -> None:
         session = package.session(
             device=device or "",
@@ -112,11 +129,13 @@ class Model:
             limits=limits.as_native(),
             device_allocator=device_allocator,
         )
-        self._set_up(package, session, graphs, limits, device_allocator)
+        known = described or Described(package)
+        self._set_up(package, known, session, graphs, limits, device_allocator)
 
     def _set_up(
         self,
         package: _native.Package,
+        described: Described,
         session: _native.Session,
         graphs: bool,
         limits: Limits,
@@ -129,13 +148,10 @@ class Model:
         self._session = session
         self._on_gpu = self._session.on_gpu
         self.device = self._session.device
-        self.inputs = tuple(tensor_info(row) for row in package.inputs())
-        self.outputs = tuple(tensor_info(row) for row in package.outputs())
-        self.states = tuple(tensor_info(row) for row in package.states())
-        self.plan = json.loads(package.plan())
-        self._signature = Signature(
-            self.plan.get("signature", {}), len(self.inputs), len(self.outputs)
-        )
+        self._described = described
+        self.inputs, self.outputs = described.inputs, described.outputs
+        self.states = described.states
+        self.plan, self._signature = described.plan, described.signature
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Runs the model.
@@ -292,13 +308,15 @@ class Model:
         place = device or self.device
         # A caller that runs sessions side by side has said so when it loaded the first.
         threads = num_threads or (self.num_threads if place == self.device else None)
-        return Model(self._package, place, isa, threads, keep, bounds, memory)
+        known = self._described
+        return Model(self._package, place, isa, threads, keep, bounds, memory, known)
 
     def clone(self) -> Model:
         """A second model with own states, which begin as this one's are now; shared weights."""
         copy = Model.__new__(Model)
         session = self._session.clone()
-        copy._set_up(self._package, session, self._graphs, self._limits, self._device_allocator)
+        allocator = self._device_allocator
+        copy._set_up(self._package, self._described, session, self._graphs, self._limits, allocator)
         return copy
 
     def reset(self) -> None:

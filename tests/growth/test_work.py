@@ -70,3 +70,14 @@ def test_steps_that_are_kernels_are_seen() -> None:
     for growth in growth_of_work(Family("steps", _unrolled, least=2, work=1.0)).values():
         assert growth == Growth(growth.points, 1.0, growth.kernels)
         assert "number of kernels grows" in growth.problem
+
+
+def test_a_step_is_no_growth() -> None:
+    def problem(n: int, d: Draw) -> Problem:
+        if n < 2**14:
+            return lambda x: x * 2, d.floats(n)
+        return lambda x: x.view(-1, 64).softmax(-1).cumsum(-1), d.floats(n)
+
+    for device, growth in growth_of_work(Family("step", problem, least=2**10)).items():
+        assert not growth.problem, device
+        assert growth.points == pytest.approx(1)

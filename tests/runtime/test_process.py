@@ -243,3 +243,11 @@ print(loaded - before, peak() - before)
     loaded, touched = map(int, python(code, str(path)).stdout.split())
     assert loaded < 20 << 10  # kB: the weights are mapped, not read
     assert touched < 1.15 * (64 << 10)
+
+
+def test_sessions_share_what_the_package_says(package: Path) -> None:
+    model = aot_runtime.load(package)
+    for other in (model.session(num_threads=1), model.clone()):
+        assert other.plan is model.plan
+        assert (other.inputs, other.outputs) == (model.inputs, model.outputs)
+        assert other(np.ones((2, 64), "f4"))["y"].shape == (2, 64)
