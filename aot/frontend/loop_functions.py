@@ -9,7 +9,6 @@ open sizes, even where the model of the earlier ones had been refused.
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable, Collection, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from functools import cache, partial
@@ -18,9 +17,7 @@ from typing import Any
 from unittest.mock import patch
 
 import torch
-
-_first_step: Any = importlib.import_module("torch._dynamo.utils")
-"""torch's module, for a function of it that has no types."""
+from torch._dynamo import utils as first_step
 
 Mode = Callable[[], AbstractContextManager[Any]]
 """What enters a mode."""
@@ -72,7 +69,7 @@ def traced_functions(mode: Mode, ours: Collection[Any]) -> Iterator[None]:
         mode: In which a call is something else.
         ours: The functions whose calls are.
     """
-    own = _first_step.run_node
+    own = first_step.run_node
 
     def run(tracer: Any, node: torch.fx.Node, args: Any, kwargs: Any, *more: Any) -> Any:
         target = _called(node, args)
@@ -82,6 +79,6 @@ def traced_functions(mode: Mode, ours: Collection[Any]) -> Iterator[None]:
 
     with (
         patch.object(torch, "compile", partial(_compiled, torch.compile)),
-        patch.object(_first_step, "run_node", run),
+        patch.object(first_step, "run_node", run),
     ):
         yield
