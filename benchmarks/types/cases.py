@@ -95,7 +95,7 @@ ROWS: Mapping[str, tuple[Function, tuple[str, ...]]] = {
     "cummin0": (lambda x: x.cummin(0), NUMBERS),
     "logcumsumexp": (lambda x: x.logcumsumexp(-1), ("f32", "f64")),
     "sort": (lambda x: x.sort(-1), FEW),
-    "argsort": (lambda x: x.argsort(-1, stable=True), ("i64", "f32")),
+    "argsort": (lambda x: x.argsort(dim=-1, stable=True), ("i64", "f32")),
     "topk": (lambda x: x.topk(min(8, x.shape[1])), FEW),
     "median": (lambda x: x.median(-1), NUMBERS),
     "median0": (lambda x: x.median(0), ("f32", "f64")),
