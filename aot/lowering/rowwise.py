@@ -81,8 +81,8 @@ def _extremes(call: Call, x: Tensor, dim: int, combine: str) -> tuple[Tensor, Te
     held = UINT8 if x.dtype == BOOL else x.dtype
     found = rounded(running(x, axis, held, combine), x.dtype)
     shape = (product(remove(x.shape, axis)), x.shape[axis])
-    call = partial(Scan, x=_rows(x, axis), combine=combine, places=True, found=_rows(found, axis))
-    places = x.builder.template(call, shape, INT64)
+    scan = partial(Scan, x=_rows(x, axis), combine=combine, places=True, found=_rows(found, axis))
+    places = x.builder.template(scan, shape, INT64)
     return found, _unrows(places, x.shape, axis)
 
 
