@@ -8,7 +8,7 @@ from typing import Any
 
 from aot.ir.dtypes import BOOL, INT32, INT64, UINT8, UINT32, UINT64, DType
 from aot.ir.nests import View
-from aot.ir.scalar import Node, binary, const, index_value, make, unary, where
+from aot.ir.scalar import binary, const, make
 from aot.ir.templates.argsort import Argsort
 from aot.ir.templates.scan import Scan
 from aot.lowering.axes import insert, remove, replace, wrap_dim
@@ -80,16 +80,10 @@ def _extremes(call: Call, x: Tensor, dim: int, combine: str) -> tuple[Tensor, Te
     axis = wrap_dim(dim, x.rank)
     held = UINT8 if x.dtype == BOOL else x.dtype
     found = rounded(running(x, axis, held, combine), x.dtype)
-
-    def place(at: tuple[Expr, ...]) -> Node:
-        value = x.load(at)
-        hit = binary("eq", value, found.load(at))
-        if x.dtype.is_float:
-            hit = binary("or", hit, unary("isnan", value))
-        return where(hit, index_value(at[axis]), const(0, INT64))
-
-    places = x.builder.pointwise(x.shape, INT64, place)
-    return found, running(places, axis, INT64, "max")
+    shape = (product(remove(x.shape, axis)), x.shape[axis])
+    scan = partial(Scan, x=_rows(x, axis), combine=combine, places=True, found=_rows(found, axis))
+    places = x.builder.template(scan, shape, INT64)
+    return found, _unrows(places, x.shape, axis)
 
 
 @REGISTRY.row("aten.cummax.default")

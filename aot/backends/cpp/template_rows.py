@@ -84,12 +84,13 @@ def emit_scan(kernel: TemplateKernel, graph: KernelGraph) -> EmittedKernel:
     t = _take_apart(kernel, graph, call)
     config = {"aot::tmpl::Combine COMBINE": f"aot::tmpl::Combine::{call.combine}"}
     rows, columns = (a.extent for a in t.call.x.axes)
+    function, prefix = ("places", "Places") if call.places else ("scan", "Scan")
     turned = _side_by_side(t)
     if turned is not None:
         lanes = _LANES[is_int(rows) and int(rows) >= _UNITS * _LANES[1]]
         config["int64_t LANES"] = str(lanes)
         room = integer(lanes * _LANE_COLUMNS * t.out_dtype.compute.itemsize)
-        return _finish(turned, "scan", "Scan", config, {}, (ceil_div(rows, lanes), room))
+        return _finish(turned, function, prefix, config, {}, (ceil_div(rows, lanes), room))
     padded = product((ceil_div(columns, 16), integer(16)))
     held = Minimum(padded, integer(_SCAN_COLUMNS))
     together = _SCAN_ROWS
@@ -99,7 +100,7 @@ def emit_scan(kernel: TemplateKernel, graph: KernelGraph) -> EmittedKernel:
         if int(columns) <= _KNOWN_COLUMNS:
             config["int64_t COLUMNS"] = str(columns)
     scratch = product((held, integer(together * t.out_dtype.compute.itemsize)))
-    return _finish(t, "scan", "Scan", config, {}, (ceil_div(rows, together), scratch))
+    return _finish(t, function, prefix, config, {}, (ceil_div(rows, together), scratch))
 
 
 def emit_argsort(kernel: TemplateKernel, graph: KernelGraph) -> EmittedKernel:

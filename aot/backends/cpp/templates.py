@@ -44,6 +44,7 @@ from aot.ir.templates import (
     RecurrenceSupport,
     ResampleBytes,
     Scan,
+    ScanSupport,
     Support,
     TemplateCall,
 )
@@ -136,7 +137,7 @@ _ROWS = (
         PackedOperand(_states_weight, pack_recurrence),
     ),
     Template(Support(ResampleBytes), emit_resample_bytes),
-    Template(Support(Scan), emit_scan),
+    Template(ScanSupport(Scan, places=2), emit_scan),
     Template(ArgsortSupport(Argsort, skips=True), emit_argsort),
 )
 TEMPLATES: Mapping[type[TemplateCall], Template] = {row.support.kind: row for row in _ROWS}

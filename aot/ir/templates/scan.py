@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -38,9 +38,12 @@ class ScanSupport(Support["Scan"]):
 
     Attributes:
         parts: Of few long rows; None: rows stay whole.
+        places: Bytes of the widest elements whose places it gives; those of wider ones had better
+            be running maxima.
     """
 
     parts: Parts | None = None
+    places: int = 0
 
 
 @dataclass(frozen=True)
@@ -51,6 +54,9 @@ class Scan(TemplateCall):
         combine: "sum", "prod", "max", "min" (NaN stays), or "logaddexp" (of floats).
         part: Elements of the parts in which rows are scanned, where `before` is given.
         before: (m, parts) the running results at the end of each part: what the next starts from.
+        places: The results are places of running extrema: along n that of the last element so far
+            that equals the extremum up to it, or is NaN. int64.
+        found: (m, n) these extrema, for devices whose kernels do not give places.
     """
 
     kind: ClassVar[str] = "scan"
@@ -59,6 +65,8 @@ class Scan(TemplateCall):
     combine: str
     part: int | None = None
     before: View | None = None
+    places: bool = False
+    found: View | None = None
 
     @property
     def row(self) -> Expr | None:
@@ -68,6 +76,10 @@ class Scan(TemplateCall):
     def interpret(self, operands: Mapping[str, Array], shape: tuple[int, ...]) -> Array:
         """Running results along the last dimension."""
         x, combine = operands["x"], _COMBINE[self.combine]
+        if self.places:
+            hits = (x == combine.accumulate(x, axis=-1)) | np.isnan(x)
+            places = np.where(hits, np.arange(x.shape[-1], dtype=np.int64), 0)
+            return np.asarray(np.maximum.accumulate(places, axis=-1))
         if self.part is None:
             return np.asarray(combine.accumulate(x, axis=-1))
         before, done = operands["before"], []
@@ -77,11 +89,46 @@ class Scan(TemplateCall):
         return np.concatenate(done, axis=-1) if done else x
 
     def expand(self, builder: NestBuilder, support: Support[Any] | None) -> list[LoopOp]:
-        """Each result reduces what is before it: n^2 steps, for devices without the template."""
+        """Each result reduces what is before it: n^2 steps, for devices without the template.
+
+        Places are running maxima of what is a place or 0.
+        """
+        if self.found is not None:
+            return self._by_maxima(builder, self.found)
         if self.combine == "logaddexp":
             return self._logaddexp(builder)
         value = self._before(builder, lambda x: x, self.combine)
         return [self._nest(self.name, self.stored(value, builder))]
+
+    def alone(self) -> Self:
+        """Places without the extrema."""
+        return self if self.found is None else replace(self, found=None)
+
+    def better_as_nests(self, support: Support[Any], builder: NestBuilder) -> str:
+        """Where it gives places and the template does not."""
+        widest = support.places if isinstance(support, ScanSupport) else 0
+        if not self.places or builder.dtype(self.x.buffer).itemsize <= widest:
+            return ""
+        return "the device's template gives running results, not the places of such elements"
+
+    def _by_maxima(self, builder: NestBuilder, found: View) -> list[LoopOp]:
+        """A nest that stores each new place, else 0, and the running maxima of these."""
+        row, column = self.x.axes
+        at = {row.symbol: _ROW, column.symbol: _PART}
+        other = {a.symbol: e for a, e in zip(found.axes, (_ROW, _PART), strict=True)}
+        value = builder.load(self.x, at)
+        hit = binary("eq", value, builder.load(found, other))
+        if value.dtype.is_float:
+            hit = binary("or", hit, unary("isnan", value))
+        name = builder.temp(f"{self.name}_places", INT64, (row.extent, column.extent))
+        axes = (Axis(_ROW, row.extent), Axis(_PART, column.extent))
+        place = where(hit, index_value(_PART), const(0, INT64))
+        store = Store(name, (_ROW, _PART), place)
+        places = View(name, axes, (_ROW, _PART))
+        return [
+            LoopNest(name, axes, (), (store,), self.origin),
+            Scan(self.name, self.output, self.origin, places, "max"),
+        ]
 
     def split(
         self, builder: NestBuilder, support: Support[Any], units: int, hints: Hints

@@ -275,3 +275,102 @@ def test_running_sums_of_logarithms_side_by_side(tmp_path: Path) -> None:
     aot.package(sums, (x,), path=path, golden=False, targets=[target_of()])
     exact = torch.logcumsumexp(x.double(), 0).numpy()
     np.testing.assert_allclose(aot_runtime.load(path)(x.numpy())[0], exact, rtol=1e-6, atol=1e-6)
+
+
+def test_a_rank_is_found_in_rows_of_any_length(check: Check) -> None:
+    """Counted, by pivots, by digits: of many equal ones, of ordered ones and of the least keys."""
+    torch.manual_seed(seeded())
+    ranks = (
+        lambda x: torch.median(x, -1)[0],
+        lambda x: torch.kthvalue(x, 2 * x.shape[1] // 3, -1)[0],
+        lambda x: torch.kthvalue(x, x.shape[1], -1)[0],
+    )
+    for size in (16, 17, 40, 301, 4096):
+        x = torch.randn(6, size)
+        x[1], x[2], x[3] = 3.0, torch.arange(size), -torch.arange(size)
+        x[4] = (x[4] * 4).round()
+        check(list(ranks), x)
+        check(list(ranks), (1000 * x).long())
+
+
+def test_a_rank_is_found_where_pivots_leave_almost_all(check: Check) -> None:
+    """Rows that are made against the choice of pivots, so that they are given up."""
+    size = 1500
+    row = _against_pivots(size, (size - 1) // 2)
+    assert sorted(row) != row
+    x = torch.tensor([row, row[::-1]], dtype=torch.float64)
+    check([lambda x: torch.median(x, -1), lambda x: torch.kthvalue(x, 500, -1)], x)
+
+
+def _against_pivots(size: int, rank: int) -> list[int]:
+    """Numbers among which each pivot is one of the least (McIlroy: A killer adversary, 1999).
+
+    Asserts that select.h gives them up.
+    """
+    values: list[int] = [size] * size  # the greatest: not decided yet
+    decided, tried = 0, 0
+
+    def less(a: int, b: int) -> bool:
+        nonlocal decided, tried
+        if values[a] == values[b] == size and a != b:
+            values[a if a == tried else b] = decided
+            decided += 1
+        if values[a] == size:
+            tried = a
+        elif values[b] == size:
+            tried = b
+        return values[a] < values[b]
+
+    def middle(a: int, b: int, c: int) -> int:
+        low, high = (a, b) if less(a, b) else (b, a)
+        top = high if less(high, c) else c
+        return low if less(top, low) else top
+
+    keys, steps = list(range(size)), 0
+    while len(keys) > 128:
+        steps += len(keys)
+        tenth = len(keys) // 10
+        threes = [
+            keys[3 * k * tenth + tenth : 3 * k * tenth + 3 * tenth + 1 : tenth] for k in (0, 1, 2)
+        ]
+        pivot = middle(*(middle(*three) for three in threes))
+        below = [k for k in keys if less(k, pivot)]
+        above = [k for k in keys if less(pivot, k)]
+        if rank < len(below):
+            keys = below
+        elif rank >= len(keys) - len(above):
+            rank -= len(keys) - len(above)
+            keys = above
+        else:
+            break
+    assert steps > 12 * size
+    rest = iter(range(decided, size))
+    return [next(rest) if value == size else value for value in values]
+
+
+@pytest.mark.parametrize("dtype", [*INTEGERS, *FLOATS, torch.bfloat16])
+def test_places_of_extrema_in_short_and_long_rows_and_across(
+    check: Check, dtype: torch.dtype
+) -> None:
+    """The last of equal ones, of rows that rise, fall and tie; whole vectors, and what is left."""
+    both = [lambda x: torch.cummax(x, -1), lambda x: torch.cummin(x, 0)]
+    for shape in ((37, 22), (5, 1100), (300, 3)):
+        x = tied(shape, dtype)
+        x[1] = torch.arange(shape[1]).clamp(max=100).to(dtype)
+        x[2] = x[1].flip(0)
+        check([lambda x: [r.to(torch.float64) for f in both for r in f(x)]], x)
+
+
+def test_places_of_narrow_elements_have_a_kernel_of_their_own() -> None:
+    """It reads them once; those of wide ones are maxima of places, as moving them costs as much."""
+    target = Target("cpu", (SETTINGS.level,))
+    backend = backend_for(target)
+
+    def has(dtype: torch.dtype) -> bool:
+        x = torch.zeros((9, 300), dtype=dtype)
+        graph, _ = ingest(capture_module(Several([lambda x: torch.cummax(x, 1)]), (x,)))
+        emitted = emit(backend, scheduled(graph, backend.machine(target)), target)
+        return any("aot::tmpl::places(" in f.text for f in emitted.functions)
+
+    assert has(torch.int16) and has(torch.bfloat16) and has(torch.uint8)
+    assert not has(torch.int32) and not has(torch.float64)

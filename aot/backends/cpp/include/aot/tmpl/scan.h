@@ -6,10 +6,13 @@
 // Work units are blocks of ROWS rows: work = ceil(m / ROWS). Sums and extrema are taken within
 // vectors of a row's neighbours, which also leaves nothing in the tile that is written in elements
 // and read in vectors; other operations take kScanRows rows together, which hides the latency of
-// the one operation that each element waits for. Sums of floats accumulate in double, as eager's
-// do. The epilogue takes kScanColumns columns at a time, from the cache. Units of more rows than
-// kScanRows have no more columns than that: the epilogue takes them together, as what reads a short
-// row at once after it was written, in vectors of another width, waits for it.
+// the one operation that each element waits for. Where no element of a vector goes beyond the
+// extremum so far, as is the rule far from a row's beginning, there is nothing to combine. Sums of
+// floats accumulate in double, as eager's do. The epilogue takes kScanColumns columns at a time,
+// from the cache. Units of more rows than kScanRows have no more columns than that: the epilogue
+// takes them together, as what reads a short row at once after it was written, in vectors of
+// another width, waits for it.
+//
 // COLUMNS: n, where few are known; their loop is then written out.
 //   scratch = ROWS * min(n rounded up to 16, kScanColumns) * sizeof(compute_t<A>)
 //   epi(0, m0, m1, n0, n1, const compute_t<A>* tile, int64_t ld)    tile[(m - m0) * ld + j - n0]
@@ -50,20 +53,12 @@ struct ScanArgs {
 
 namespace detail {
 
-// Sums and products of integers wrap, so they accumulate without a sign.
+// Sums and products of integers wrap, so they accumulate without a sign; extrema are elements.
 template <class T, Combine C>
 struct ScanAccumulator {
-  using Wide = std::conditional_t<sizeof(T) == 4, int32_t, int64_t>;
-  static constexpr bool kSigned = C == Combine::max || C == Combine::min;
-  using type = std::conditional_t<kSigned, Wide, std::make_unsigned_t<Wide>>;
-};
-template <Combine C>
-struct ScanAccumulator<float, C> {
-  using type = double;
-};
-template <Combine C>
-struct ScanAccumulator<double, C> {
-  using type = double;
+  using Wide = std::conditional_t<sizeof(T) == 4, uint32_t, uint64_t>;
+  using Sum = std::conditional_t<std::is_floating_point_v<T>, double, Wide>;
+  using type = std::conditional_t<C == Combine::max || C == Combine::min, T, Sum>;
 };
 
 // The first element combined with this is itself.
@@ -149,7 +144,30 @@ struct RowVector {
       return v;
     }
   }
+  // Whether so many columns are enough to ask `keeps`: near its beginning a row's extrema change
+  // at places that nobody can predict.
+  static AOT_INLINE bool asks(int64_t n) { return n >= 16 * kLanes; }
+  // Whether running extrema behind `carry` are all the same: no lane of v goes beyond it.
+  static AOT_INLINE bool keeps(V carry, V v) {
+    if constexpr (C != Combine::max && C != Combine::min) return false;
+    // As combine has it: a NaN stays, the first one is new, and equal values change nothing.
+    const auto same = (carry != carry) | (C == Combine::max ? carry >= v : carry <= v);
+    if constexpr (sizeof(V) == 16) return _mm_movemask_epi8(__m128i(same)) == 0xffff;
+#if defined(__AVX512F__)
+    if constexpr (sizeof(V) == 64) {
+      return _mm512_test_epi64_mask(~__m512i(same), ~__m512i(same)) == 0;
+    }
+#endif
+#if defined(__AVX2__)
+    if constexpr (sizeof(V) == 32) {
+      return _mm256_testc_si256(__m256i(same), _mm256_set1_epi32(-1)) != 0;
+    }
+#endif
+  }
   static AOT_INLINE V load(const A* x, int64_t col) {
+    if constexpr (std::is_same_v<Acc, float>) {
+      if (col == 1) return load_widened<float>(x);
+    }
     // Compilers convert floats to doubles in two halves, so these are asked for by name.
 #if defined(__AVX512F__)
     if constexpr (sizeof(A) <= 4 && std::is_same_v<Acc, double>) {
@@ -207,7 +225,12 @@ struct RowVector {
     V carry = Simd<Acc>::set1(acc);
     int64_t j = 0;
     for (; j < n && j + kLanes <= there; j += kLanes) {
-      const V v = running(load(x + j * col, col), before);
+      V v = load(x + j * col, col);
+      if (asks(n) && keeps(carry, v)) {
+        *reinterpret_cast<Results*>(tile + j) = __builtin_convertvector(carry, Results);
+        continue;
+      }
+      v = running(v, before);
       const V out = combine(carry, v);
       *reinterpret_cast<Results*>(tile + j) = __builtin_convertvector(out, Results);
       carry = combine(carry, last(v, std::make_integer_sequence<int, kLanes>()));

@@ -12,7 +12,8 @@
 // dropped as they come, floats that are neighbours a vector at a time, and the survivors sorted
 // whenever their room is full; very few are kept in order by insertion. Of a long row of
 // which the first ones are left out, elements whose leading digits belong to none of the wanted
-// ranks are dropped before anything is sorted, digit by digit: n steps for a few ranks.
+// ranks are dropped before anything is sorted, digit by digit: n steps for a few ranks. A single
+// rank is looked for by pivots first (select.h).
 //   scratch = 2 * room * 16 + (k rounded up to 16) * 8, room = sort_room(n, k) items
 // GROUP: so many rows that lie side by side in memory (p.row is 1) are copied at a time, each to a
 // place of its own behind all that, so that every line of memory is read once; n is N.
@@ -21,6 +22,7 @@
 #ifndef AOT_TMPL_SORT_H_
 #define AOT_TMPL_SORT_H_
 
+#include "aot/tmpl/select.h"
 #include "aot/tmpl/simd.h"
 
 namespace aot::tmpl {
@@ -276,6 +278,27 @@ AOT_INLINE void copy_group(const SortArgs<Cfg>& p, int64_t m0, int64_t m1,
 // Elements of the shortest row whose candidates are looked for by digits.
 constexpr int64_t kSelectedRow = 4096;
 
+namespace detail {
+
+// Whether one rank among n is worth finding by itself: in insertion's place, and where a key has
+// more digits than one or two, all but one of which the elements may share.
+template <int BYTES>
+AOT_INLINE bool finds_rank(int64_t n) {
+  return n > kCounted && (BYTES > 2 || n < kSelectedRow);
+}
+
+// The place of the element of rank `rank` among n, or -1: that is not found soon.
+template <int BYTES, class Key>
+AOT_INLINE int64_t place_of_rank(const Key& key_of, int64_t n, int64_t rank, SortItem* items) {
+  using K = SelectKey<BYTES>;
+  K* const keys = reinterpret_cast<K*>(items);
+  for (int64_t j = 0; j < n; ++j) keys[j] = K(key_of(j));
+  const Selected<K> found = select(keys, n, rank, keys + n, keys + 2 * n);
+  return found.less < 0 ? -1 : place_of(keys, found.key, rank - found.less);
+}
+
+}  // namespace detail
+
 template <class Cfg, class Epi>
 AOT_INLINE void argsort(const SortArgs<Cfg>& p, int64_t begin, int64_t end, void* scratch,
                         const Epi& epi) {
@@ -298,7 +321,16 @@ AOT_INLINE void argsort(const SortArgs<Cfg>& p, int64_t begin, int64_t end, void
     detail::Best<kBytes> best{first, second, room, p.k};
     const auto key_of = [&](int64_t j) { return detail::sort_key(widen(at[j * step])) ^ kInvert; };
     int64_t skipped = p.first;
-    const bool selects = p.first > 0 && room == p.n && p.n >= kSelectedRow;
+    const int64_t kept = p.k - p.first;
+    const bool whole = p.first > 0 && room == p.n;
+    if (whole && kept == 1 && detail::finds_rank<kBytes>(p.n)) {
+      tile[0] = detail::place_of_rank<kBytes>(key_of, p.n, p.first, first);
+      if (tile[0] >= 0) {
+        epi(0, m, m + 1, 0, 1, tile, 1);
+        continue;
+      }
+    }
+    const bool selects = whole && p.n >= kSelectedRow;
     if (selects) {
       const auto found = detail::candidates<kBytes>(key_of, p.n, p.first, p.k, first);
       best.count = found.count;
@@ -308,7 +340,6 @@ AOT_INLINE void argsort(const SortArgs<Cfg>& p, int64_t begin, int64_t end, void
     }
     if (selects || p.k > detail::kInserted) best.sort();
     const detail::SortItem* const sorted = best.items;
-    const int64_t kept = p.k - p.first;
     for (int64_t j = 0; j < kept; ++j) tile[j] = sorted[skipped + j].position;
     epi(0, m, m + 1, 0, kept, tile, kept);
   }

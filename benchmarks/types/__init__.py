@@ -1,0 +1,1 @@
+"""Operators by element types beside eager, at random extents."""
