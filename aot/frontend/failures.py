@@ -115,7 +115,7 @@ _CAUSES = (
     _Cause(
         r"Constant \S+ is mutated in the forward method",
         "forward changes a tensor that the module does not know as a buffer",
-        "Give it to register_buffer; where another module holds it, that one has to be a submodule, "
+        "Give it to register_buffer; where another module holds it, that one has to be a submodule "
         "and no variable around forward.",
     ),
     _Cause(

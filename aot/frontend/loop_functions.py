@@ -17,7 +17,7 @@ from typing import Any
 from unittest.mock import patch
 
 import torch
-from torch._dynamo import utils as first_step
+from torch._dynamo import utils as first_step  # noqa: TID251 - torch.export runs these graphs by it
 
 Mode = Callable[[], AbstractContextManager[Any]]
 """What enters a mode."""

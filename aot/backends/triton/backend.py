@@ -177,14 +177,15 @@ def _choices(
 
     parts = fused_parts(kernel)
     small = narrowed(parts, graph)
-    first = own if small is graph else emitted(small)
-    if first is None:
-        small, first = graph, own
-    found = (
-        row_choices(kernel, small, emitted)
-        or rounded_choices(kernel, small, first, emitted, _function)
-        or by_size(kernel, small, first, emitted, _function)
-    )
+    # Functions by a row's length need none at the example's.
+    found = row_choices(kernel, small, emitted)
+    if not found:
+        first = own if small is graph else emitted(small)
+        if first is None:
+            small, first = graph, own
+        found = rounded_choices(kernel, small, first, emitted, _function) or by_size(
+            kernel, small, first, emitted, _function
+        )
     if small is graph:
         return found
     narrow, wide = narrow_when(parts, graph)

@@ -10,6 +10,7 @@ import torch
 from torch.export import Dim
 
 from aot.backends.base import EmittedGraph
+from aot.backends.triton import backend
 from aot.symbolic import dim, evaluate
 from tests.backends.triton.templates import captured, check_close, emitted
 from tests.settings import seeded
@@ -68,3 +69,18 @@ def test_what_is_read_once_is_walked() -> None:
 def test_long_rows_are_walked_at_all_lengths() -> None:
     source = emitted(captured(softmax, (torch.randn(4, 5000),), DIMS))
     assert all("in range(" in ran(source, length) for length in (16, 5000, 20000))
+
+
+def test_no_function_is_emitted_for_the_example_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = captured(softmax, (torch.randn(ROWS, LENGTH),), DIMS)
+    made: list[object] = []
+    own = backend.emit_kernel
+
+    def told(*arguments: Any) -> Any:
+        made.append(own(*arguments))
+        return made[-1]
+
+    monkeypatch.setattr(backend, "emit_kernel", told)
+    functions = emitted(model).functions
+    # Kernels that are alike are known by one more, of the example and with wide indices.
+    assert len(made) == len(functions) + 1
