@@ -16,6 +16,7 @@ import aot
 from aot.backends.registry import backend_for
 from aot.frontend.capture import capture_module
 from aot.frontend.ingest import ingest
+from aot.frontend.weights import to_array
 from aot.options import Target
 from tests.backends.emitting import emit
 from tests.conformance.executors import scheduled
@@ -71,7 +72,7 @@ def check(tmp_path: Path, levels: tuple[str, ...]) -> Check:
         for isa in levels:
             model = aot_runtime.load(path, isa=isa)
             for x in inputs:
-                for ours, eager in zip(flat(model(x.numpy())), flat(module(x)), strict=True):
+                for ours, eager in zip(flat(model(to_array(x))), flat(module(x)), strict=True):
                     np.testing.assert_array_equal(ours, eager)
 
     return checked
