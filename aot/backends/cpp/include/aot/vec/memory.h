@@ -140,6 +140,55 @@ AOT_INLINE void store_masked(T* p, Vec<T, N> v, Mask<N, M> m) {
   }
 }
 
+template <class W>
+AOT_INLINE W word_at(const char* p) {
+  W word;
+  __builtin_memcpy(&word, p, sizeof(W));
+  return word;
+}
+template <class W>
+AOT_INLINE void put_word(char* p, uint64_t bits) {
+  const W word = static_cast<W>(bits);
+  __builtin_memcpy(p, &word, sizeof(W));
+}
+// The first bytes of a register, fewer than 16 (0 or less: none), zero behind them. Two words that
+// overlap: a register that is put together in memory waits for what was stored there.
+AOT_INLINE __m128i load_bytes(const char* p, int64_t bytes) {
+  uint64_t lo = 0, hi = 0;
+  if (bytes >= 8) {
+    lo = word_at<uint64_t>(p);
+    if (bytes > 8) hi = word_at<uint64_t>(p + bytes - 8) >> 8 * (16 - bytes);
+  } else if (bytes >= 4) {
+    lo = word_at<uint32_t>(p);
+    lo |= uint64_t{word_at<uint32_t>(p + bytes - 4)} << 8 * (bytes - 4);
+  } else if (bytes >= 2) {
+    lo = word_at<uint16_t>(p);
+    lo |= uint64_t{word_at<uint16_t>(p + bytes - 2)} << 8 * (bytes - 2);
+  } else if (bytes == 1) {
+    lo = word_at<uint8_t>(p);
+  }
+  return _mm_set_epi64x(static_cast<int64_t>(hi), static_cast<int64_t>(lo));
+}
+// The same to memory.
+AOT_INLINE void store_bytes(char* p, __m128i r, int64_t bytes) {
+  const uint64_t lo = static_cast<uint64_t>(_mm_cvtsi128_si64(r));
+  if (bytes >= 8) {
+    put_word<uint64_t>(p, lo);
+    if (bytes > 8) {
+      const uint64_t hi = static_cast<uint64_t>(_mm_cvtsi128_si64(_mm_unpackhi_epi64(r, r)));
+      put_word<uint64_t>(p + bytes - 8, lo >> 8 * (bytes - 8) | hi << 8 * (16 - bytes));
+    }
+  } else if (bytes >= 4) {
+    put_word<uint32_t>(p, lo);
+    put_word<uint32_t>(p + bytes - 4, lo >> 8 * (bytes - 4));
+  } else if (bytes >= 2) {
+    put_word<uint16_t>(p, lo);
+    put_word<uint16_t>(p + bytes - 2, lo >> 8 * (bytes - 2));
+  } else if (bytes == 1) {
+    put_word<uint8_t>(p, lo);
+  }
+}
+
 template <class T, int N>
 AOT_INLINE Vec<T, N> load_first(const T* p, int64_t n) {
   using V = Vec<T, N>;
@@ -151,16 +200,13 @@ AOT_INLINE Vec<T, N> load_first(const T* p, int64_t n) {
   } else {
     if (n >= N) return load_full<T, N>(p);
     if constexpr (V::kBytes > 16) {
-      // By halves: a register that is put together in memory waits for what was stored there.
+      // By halves, for the same reason.
       const Vec<T, N / 2> lo = load_first<T, N / 2>(p, n);
       return join(lo, load_first<T, N / 2>(p + N / 2, n - N / 2));
+    } else {
+      const int64_t bytes = n * static_cast<int64_t>(sizeof(T));
+      return V::of((typename V::R)load_bytes(reinterpret_cast<const char*>(p), bytes));
     }
-    T lanes[V::kRegLanes] = {};
-    if (n > 0) {
-      copy_bytes<V::kBytes / 2>(reinterpret_cast<char*>(lanes), reinterpret_cast<const char*>(p),
-                                n * static_cast<int64_t>(sizeof(T)));
-    }
-    return V::of(r_load<typename V::R>(lanes));
   }
 }
 // Lanes [From, From + n) of a register, n < 2 * Part, in at most log2 moves of whole parts.
@@ -219,6 +265,10 @@ AOT_INLINE void store_first(T* p, Vec<T, N> v, int64_t n) {
     store_first(p + N / 2, v.hi, n - N / 2);
   } else {
     if (n >= N) return store_full(p, v);
+    if constexpr (sizeof(v.r) == 16) {
+      const int64_t bytes = n * static_cast<int64_t>(sizeof(T));
+      return store_bytes(reinterpret_cast<char*>(p), (__m128i)v.r, bytes);
+    }
     T lanes[V::kRegLanes];
     __builtin_memcpy(lanes, &v.r, sizeof(v.r));
     if (n > 0) {
