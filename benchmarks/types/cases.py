@@ -55,6 +55,11 @@ def _with_places(function: Callable[[Tensor, Tensor], Any]) -> tuple[Any, Any]:
     return function, lambda x: (x, _at(x))
 
 
+def _pixels(x: Tensor) -> tuple[Tensor, Tensor]:
+    """Its elements as pixels of three channels, and a number for each of these."""
+    return x.reshape(-1)[: x.numel() // 3 * 3].reshape(-1, 3), torch.tensor([0.5, 0.25, 2.0])
+
+
 def _fifths(x: Tensor) -> Tensor:
     """x, a fifth of which is zeros."""
     return x * (torch.arange(x.numel()).reshape(x.shape) % 5 > 0)
@@ -129,6 +134,7 @@ WITH: Mapping[str, tuple[tuple[Any, Any], tuple[str, ...]]] = {
     "atan2": (_with_other(torch.atan2), ("f64", "f16")),
     "where": (_with_other(lambda x, y: torch.where(x > y, x, y * 2)), NUMBERS),
     "and": (_with_other(torch.logical_and), ("f32", "i64", "u8", "bool")),
+    "pixels": ((lambda x, mean: (x - mean) / 0.3, _pixels), NUMBERS),
     "meshgrid": ((lambda x, y: torch.stack((x, y), -1), lambda x: (x, _other(x))), FEW),
     "gather": (_with_places(lambda x, i: x.gather(1, i)), (*FEW, "bool")),
     "scatter": (_with_places(lambda x, i: torch.zeros_like(x).scatter(1, i, x)), FEW),
