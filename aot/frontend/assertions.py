@@ -76,7 +76,8 @@ def _is_concluded(graph: torch.fx.Graph, asserted: torch.SymBool) -> bool:
     if type(condition).__name__ != "GreaterThan" or not condition.args[0].is_Symbol:
         return False
     measured, least = condition.args
-    if not least.is_Integer:
+    # Every measured number is asserted not to be negative: others are not looked through for that.
+    if not (least.is_Integer and least > 0):
         return False
     for other in _conditions(graph):
         solved = try_solve(other, measured)

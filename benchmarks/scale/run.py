@@ -35,7 +35,7 @@ PACKAGE = (
 
 def package(name: str, folder: Path) -> dict[str, Any]:
     """What packaging the model costs; the package and its inputs lie in the folder then."""
-    place = folder / name.replace(" ", "_").replace(",", "")
+    place = _place(name, folder)
     kept = place.with_suffix(".json")
     if kept.exists():
         read: dict[str, Any] = json.loads(kept.read_text(encoding="utf-8"))
@@ -61,6 +61,11 @@ def package(name: str, folder: Path) -> dict[str, Any]:
     return found
 
 
+def _place(name: str, folder: Path) -> Path:
+    """Of a model's files, which differ in their endings."""
+    return folder / name.replace(" ", "_").replace(",", "")
+
+
 def _processor() -> float:
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
@@ -68,7 +73,7 @@ def _processor() -> float:
 
 def serve(name: str, folder: Path, runs: int, threads: int) -> dict[str, Any]:
     """What one process tells that loads the package."""
-    place = folder / name.replace(" ", "_").replace(",", "")
+    place = _place(name, folder)
     paths = [str(place.with_suffix(end)) for end in (".pkg", ".npz")]
     command = [sys.executable, str(HERE / "serve.py"), *paths, str(runs), str(threads)]
     told = subprocess.run(command, check=True, cwd=ROOT, capture_output=True)

@@ -135,7 +135,7 @@ WITH: Mapping[str, tuple[tuple[Any, Any], tuple[str, ...]]] = {
     "where": (_with_other(lambda x, y: torch.where(x > y, x, y * 2)), NUMBERS),
     "and": (_with_other(torch.logical_and), ("f32", "i64", "u8", "bool")),
     "pixels": ((lambda x, mean: (x - mean) / 0.3, _pixels), NUMBERS),
-    "meshgrid": ((lambda x, y: torch.stack((x, y), -1), lambda x: (x, _other(x))), FEW),
+    "meshgrid": (_with_other(lambda x, y: torch.stack((x, y), -1)), FEW),
     "gather": (_with_places(lambda x, i: x.gather(1, i)), (*FEW, "bool")),
     "scatter": (_with_places(lambda x, i: torch.zeros_like(x).scatter(1, i, x)), FEW),
     "scatter_add": (_with_places(lambda x, i: x.scatter_add(1, i, x)), ("f32", "f64", "i64")),
