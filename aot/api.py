@@ -11,7 +11,7 @@ from torch.export import ExportedProgram
 
 from aot import check as checking  # noqa: F401  the command line finds it here
 from aot import driver, options
-from aot import tune as tune  # noqa: PLC0414  the same
+from aot import tune as tuning
 from aot.backends.registry import begin
 from aot.errors import UsageError
 from aot.frontend.capture import Captured, capture_file, capture_module, capture_program
@@ -37,6 +37,7 @@ def package(
     exact_floats: bool = False,
     decide_as_example: bool = False,
     typical: Mapping[str, int] | None = None,
+    tune: int = 0,
     operators: Sequence[str] = (),
     operator_libraries: Sequence[str | Path] = (),
     files: Mapping[str, str | Path] | None = None,
@@ -61,6 +62,8 @@ def package(
             run that decides otherwise is refused. Without it, such a model is.
         typical: Dynamic sizes that kernels are chosen for, by the name of a `Dim`; without, the
             example's. A package is right at all sizes, and fastest near these.
+        tune: Measure so many configurations of each template on this machine's GPU, for which the
+            package must be (`targets`); 8 are most of what can be gained. 0 measures nothing.
         operators: Custom operators ("ns::name", "ns::*") that the loading program registers.
         operator_libraries: Shared objects with custom operators for the package to carry.
         files: Files for the package to carry, such as a tokenizer, by their names in it.
@@ -84,6 +87,7 @@ def package(
         exact_floats=exact_floats,
         decide_as_example=decide_as_example,
         typical=tuple((typical or {}).items()),
+        tune=tune,
         operators=tuple(operators),
         operator_libraries=tuple(Path(path) for path in operator_libraries),
         files=tuple((name, Path(path)) for name, path in (files or {}).items()),
@@ -111,10 +115,13 @@ def package(
                 decide_as_example=decide_as_example,
             )
 
-        return driver.build(captured, chosen, progress())
+        return driver.build(captured, chosen, progress(), tune=tuning.measured)
     program = module_or_program
     return driver.build(
-        lambda called: capture_program(program, operators=called), chosen, progress()
+        lambda called: capture_program(program, operators=called),
+        chosen,
+        progress(),
+        tune=tuning.measured,
     )
 
 

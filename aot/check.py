@@ -23,6 +23,7 @@ from aot_runtime.tools.shared import shared_part
 from aot_runtime.tools.verify import difference
 
 from aot import driver
+from aot import tune as tuning
 from aot.blame import NOT_FOUND, Blame, Stages, first_difference
 from aot.errors import InputMismatch, InternalError
 from aot.frontend.capture import Captured, capture_file
@@ -181,7 +182,7 @@ def check(
     kept = Keep()
     observers = [kept, *([observer] if observer else [])]
     options = replace(options, golden=False)
-    built = driver.build(captured, options, Several(observers), choose)
+    built = driver.build(captured, options, Several(observers), choose, tuning.measured)
     model = load_model(place, None, None, device)
     checked: list[Checked] = []
     refused: list[str] = []

@@ -36,7 +36,7 @@ from aot.backends.registry import begin
 from aot.errors import ToolchainMissing, VerificationFailed
 from aot.kept_code import methods_kept
 from aot.lowering.lower import supported_operators
-from aot.options import CPU_LEVELS, HOST, STAGES, BuildOptions
+from aot.options import CPU_LEVELS, HOST, STAGES, TUNED, BuildOptions
 from aot.report.explain import explain_text
 from aot.report.model import TYPICAL_CORE, BuildReport
 from aot.report.observers import Dump, Keep, Observer, Several, Silent, Verify
@@ -161,6 +161,15 @@ _build_arguments = _together(
         help="A dynamic size that kernels are chosen for, where the example's is not what will be "
         "run; may be repeated.",
     ),
+    click.option(
+        "--tune",
+        is_flag=False,
+        flag_value=TUNED,
+        type=click.IntRange(1),
+        metavar="[N]",
+        help="Measure N block sizes of each GPU kernel that has a choice on this machine's GPU, "
+        f"{TUNED} unless N says how many, and take the fastest.",
+    ),
     click.option("--no-cache", is_flag=True, help="Compile every kernel again."),
     click.option("--check", is_flag=True, help="Check every graph's invariants after every stage."),
 )
@@ -217,7 +226,8 @@ def _missing(error: ModuleNotFoundError) -> Exception:
 
 def _build(model: Path, options: BuildOptions, observer: Observer) -> BuildReport:
     begin(options)  # compilers work while torch is imported and the model captured
-    driver = torch_side().driver
+    api = torch_side()
+    driver = api.driver
     kept = Keep()
     observers: list[Observer] = [observer, kept]
     if options.dump_dir is not None:
@@ -225,7 +235,9 @@ def _build(model: Path, options: BuildOptions, observer: Observer) -> BuildRepor
     if options.verify:
         observers.append(Verify(verify_stage))
     try:
-        report: BuildReport = driver.build(model, options, Several(observers))
+        report: BuildReport = driver.build(
+            model, options, Several(observers), tune=api.tuning.measured
+        )
     except driver.Stopped:
         report = partial_report(kept.values, kept.timings)
     return report
@@ -322,6 +334,8 @@ def _build_and_tell(model: Path, options: BuildOptions, *, as_json: bool) -> Non
             f"{report.output}: {format_bytes(report.nbytes)}, {_kernel_counts(report)} for "
             f"{', '.join(report.targets)}, in {format_seconds(report.seconds)}"
         )
+        for line in report.measured:
+            click.echo(f"measured: {line}")
         for decision in report.decided:
             click.echo(f"checked in each run: {decision}")
         calls = dict.fromkeys(str(c) for program in report.programs for c in program.host_calls)
@@ -443,7 +457,7 @@ def tune(
     debug: bool,
 ) -> None:
     """Measure block sizes for MODEL's GPU kernels here, and keep the winners for later builds."""
-    tuning = torch_side().tune
+    tuning = torch_side().tuning
     options = build_options.from_environment(jobs=jobs, debug=debug)
     report = tuning.tune(model, build_options.parse_target(target), options, rounds=rounds)
     kept = tuning.record(report, database)

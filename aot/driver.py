@@ -10,6 +10,7 @@ import hashlib
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import TypeVar
@@ -81,6 +82,18 @@ class Linked:
 
 
 @dataclass(frozen=True)
+class Tuned:
+    """The backends of a build that know what was measured for it, and what that was, in lines."""
+
+    choose: Choose
+    found: tuple[str, ...]
+
+
+Tune = Callable[[Captured, TensorGraph, BuildOptions], Tuned]
+"""Measures for a build."""
+
+
+@dataclass(frozen=True)
 class Program:
     """What the plan gets one program for: a target, and the backend that makes its code."""
 
@@ -98,6 +111,7 @@ def build(
     options: BuildOptions,
     observer: Observer | None = None,
     choose: Choose | None = None,
+    tune: Tune | None = None,
 ) -> BuildReport:
     """Packages a model.
 
@@ -107,6 +121,7 @@ def build(
         options: Where to, for which targets, how far.
         observer: Told of every stage.
         choose: The backend of a target; None takes the registered one.
+        tune: Measures where `options.tune` asks for it; its backends are taken then.
 
     Returns:
         What was built and why; without an output path nothing is written.
@@ -125,6 +140,10 @@ def build(
 
     captured = stages.run("capture", lambda: _capture(source, given, options))
     graph, weights = stages.run("ingest", lambda: _ingest(captured, given, options))
+    found: tuple[str, ...] = ()
+    if options.tune and tune is not None:
+        tuned = stages.run("tune", partial(tune, captured, graph, options))
+        programs, found = choose_programs(options.targets, tuned.choose), tuned.found
     refuse_kernels(graph, programs)
     check_operators(graph, programs, options.operators, carried)
     with refused_by_eager(captured):
@@ -152,7 +171,7 @@ def build(
     )
     nbytes = stages.run("write", lambda: _write(options, linked))
     report = _report(emitted, memory, linked, nbytes, carried, options, kept.timings)
-    return replace(report, decided=captured.decided)
+    return replace(report, decided=captured.decided, measured=found)
 
 
 def _ingest(
@@ -206,6 +225,7 @@ def _build_facts(
         "exact_floats": options.exact_floats,
         "decide_as_example": options.decide_as_example,
         "typical": dict(options.typical),
+        "tune": options.tune,
         "golden": options.golden,
         "operators": list(options.operators),
         "operator_libraries": [path.name for path in options.operator_libraries],

@@ -41,6 +41,9 @@ STAGES = (
 )
 """The compiler's stages in order: the names of dumps, timings, `--stop-after` and the docs."""
 
+TUNED = 8
+"""Configurations of a template that are measured unless more or fewer are asked for."""
+
 ENVIRONMENT = {
     "AOT_CACHE_DIR": "where compiled kernels are kept between builds",
     "AOT_JOBS": "how many compilers run at once",
@@ -109,6 +112,8 @@ class BuildOptions:
             one that decides otherwise is refused.
         typical: Dynamic sizes that kernels are chosen for, by the dim's name; of other dims, the
             example's.
+        tune: Configurations of each GPU template that are measured on this machine's GPU, for the
+            fastest to be taken; 0: models of the machine decide.
         operators: Names of custom operators ("ns::name", "ns::*") that whoever loads the package
             gives.
         operator_libraries: Shared objects with custom operators that the package carries.
@@ -133,6 +138,7 @@ class BuildOptions:
     exact_floats: bool = False
     decide_as_example: bool = False
     typical: tuple[tuple[str, int], ...] = ()
+    tune: int = 0
     operators: tuple[str, ...] = ()
     operator_libraries: tuple[Path, ...] = ()
     files: tuple[tuple[str, Path], ...] = ()
@@ -150,6 +156,8 @@ class BuildOptions:
             )
         if self.jobs < 1:
             raise UsageError(f"jobs must be at least 1, not {self.jobs}")
+        if self.tune < 0:
+            raise UsageError(f"tune must be at least 0, not {self.tune}")
         if not self.targets:
             raise UsageError("no target given", advice="Give --target cpu, or leave it out.")
         own = self.output.name if self.output else ""

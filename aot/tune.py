@@ -2,14 +2,18 @@
 
 Every round packages the model with the next candidate of every problem at once, and takes each
 kernel's time from one profile. A candidate that does not compile, does not run or computes
-something else is left out and reported; it never stops the others.
+something else is left out and reported; it never stops the others. `measured` does so for one
+build (`--tune`), `tune` for a database that later builds ask.
 """
 
 from __future__ import annotations
 
+import fcntl
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -17,16 +21,19 @@ import numpy as np
 from aot_runtime.tools.loaded import load_model, profile
 
 from aot import driver
-from aot.backends.base import EmittedGraph
+from aot.backends.base import Backend, EmittedGraph
+from aot.backends.registry import backend_for
 from aot.backends.triton.backend import TritonBackend
 from aot.backends.triton.compile import try_compile
 from aot.backends.triton.tuning import (
     KEPT_IN,
     NOTHING,
+    Candidates,
     Chooser,
     Config,
     Measurement,
     Problem,
+    default_database,
     read_database,
 )
 from aot.errors import AotError, KernelRefused, PackageWriteError, UsageError
@@ -35,6 +42,7 @@ from aot.frontend.golden import flat_arrays
 from aot.frontend.ingest import ingest
 from aot.ir.hints import hints_of
 from aot.ir.kernels import KernelGraph
+from aot.ir.tensors import TensorGraph
 from aot.options import BuildOptions, Target
 
 HEURISTIC = "the heuristic's choice"
@@ -92,11 +100,28 @@ class _Forced:
     """Chooses what it is told to; notes what it is asked."""
 
     chosen: Mapping[Problem, Config]
-    asked: dict[Problem, tuple[Config, ...]] = field(default_factory=dict, compare=False)
+    asked: dict[Problem, Candidates] = field(default_factory=dict, compare=False)
 
-    def choose(self, problem: Problem, arch: str, candidates: Sequence[Config]) -> Config | None:
-        self.asked[problem] = tuple(candidates)
+    def choose(self, problem: Problem, arch: str, candidates: Candidates) -> Config | None:
+        self.asked[problem] = candidates
         return self.chosen.get(problem)
+
+
+@dataclass(frozen=True)
+class _Measured:
+    """Chooses what has won on an architecture; None of a problem leaves it to the heuristic.
+
+    Of problems that were not measured, such as those of functions for other sizes, the database
+    knows.
+    """
+
+    arch: str
+    won: Mapping[Problem, Config | None]
+
+    def choose(self, problem: Problem, arch: str, candidates: Candidates) -> Config | None:
+        if arch == self.arch and problem in self.won:
+            return self.won[problem]
+        return default_database().choose(problem, arch, candidates)
 
 
 def tune(
@@ -124,42 +149,130 @@ def tune(
             f"cannot tune for {target}", advice="Name the architecture of this machine's GPU."
         )
     captured = capture_file(source) if isinstance(source, Path) else source
-    if measure is None:
-        measure = _running_on(target.device, flat_arrays(captured.example))
+    graph, _ = ingest(captured)
+    return _tuned(captured, graph, target, options, measure, rounds)
+
+
+def measured(
+    captured: Captured,
+    graph: TensorGraph,
+    options: BuildOptions,
+    measure: Measure | None = None,
+) -> driver.Tuned:
+    """What this machine's GPU makes of a build: `options.tune` candidates of every problem.
+
+    Args:
+        captured: The model, whose example inputs are run.
+        graph: What became of it.
+        options: The build's.
+        measure: As of `tune`.
+
+    Raises:
+        UsageError: The targets are not one architecture of GPUs, perhaps with CPUs beside it, or
+            kernels are to be chosen for other sizes than the example's.
+        AotError: As of `tune`.
+    """
+    devices = [t for t in options.targets if TritonBackend().supports(t)]
+    if len(devices) != 1 or len(devices[0].archs) != 1:
+        raise UsageError(
+            f"nothing can be measured for {', '.join(map(str, options.targets))}",
+            advice="Name the architecture of this machine's GPU with --tune, alone or beside CPUs.",
+        )
+    if options.typical:
+        raise UsageError(
+            "--tune measures the example's sizes, and --typical says that others are run",
+            advice="Give an example of the typical sizes, or leave out either.",
+        )
+    (target,) = devices
+    report = _tuned(captured, graph, target, options, measure, options.tune)
+    won = {r.winner.problem: _worth(r) for r in report.results}
+    backend = TritonBackend(_Measured(target.archs[0], won))
+
+    def choose(target: Target) -> Backend:
+        return backend if backend.supports(target) else backend_for(target)
+
+    return driver.Tuned(choose, tuple(text(report).splitlines()))
+
+
+def _worth(result: Result) -> Config | None:
+    """The winner where it takes less than the heuristic by more than chance."""
+    better = result.winner.microseconds < WORTH * result.heuristic
+    return dict(result.winner.config) if better else None
+
+
+def _tuned(
+    captured: Captured,
+    graph: TensorGraph,
+    target: Target,
+    options: BuildOptions,
+    measure: Measure | None,
+    rounds: int | None,
+) -> TuneReport:
+    run = measure or _running_on(target.device, flat_arrays(captured.example))
     with tempfile.TemporaryDirectory(prefix="aot-tune-") as folder:
-        path = Path(folder) / "candidate.pkg"
-        made = replace(options, output=path, targets=(target,), stop_after=None, golden=False)
-        session = _Session(captured, target, made, measure)
-        return session.run(rounds)
+        made = replace(
+            options,
+            output=Path(folder) / "candidate.pkg",
+            targets=(target,),
+            cache_dir=options.cache_dir or Path(folder) / "cache",
+            dump_dir=None,
+            stop_after=None,
+            golden=False,
+            tune=0,
+        )
+
+        def alone(path: Path) -> Sample:
+            with _alone(options.cache_dir):
+                return run(path)
+
+        return _Session(captured, graph, made, alone).run(rounds)
+
+
+@contextmanager
+def _alone(folder: Path | None) -> Iterator[None]:
+    """Waits until nobody else measures who keeps kernels in this folder: both would be slower."""
+    if folder is None:
+        yield
+        return
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / "measuring.lock").open("a") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
 
 
 class _Session:
     """Tunes one model for one architecture."""
 
     def __init__(
-        self, captured: Captured, target: Target, options: BuildOptions, measure: Measure
+        self, captured: Captured, graph: TensorGraph, options: BuildOptions, measure: Measure
     ) -> None:
         self._captured = captured
-        self._target = target
         self._options = options
         self._measure = measure
-        self._graph = _kernel_graph(captured, target)
+        (self._target,) = options.targets
+        self._graph = _kernel_graph(graph, self._target)
         self._left_out: list[str] = []
 
     def run(self, rounds: int | None) -> TuneReport:
         tunables = find_tunables(self._graph, self._target)
         if not tunables:
             return TuneReport((), ())
+        count = max(len(t.candidates) for t in tunables)
+        tried = [
+            {t.problem: t.candidates[k] for t in tunables if k < len(t.candidates)}
+            for k in range(count if rounds is None else min(count, rounds))
+        ]
+        self._compile(tunables, tried)
         start, functions = self._sample({})
         times: dict[Problem, list[tuple[float, Config]]] = {t.problem: [] for t in tunables}
-        count = max(len(t.candidates) for t in tunables)
-        for k in range(count if rounds is None else min(count, rounds)):
-            chosen = {t.problem: t.candidates[k] for t in tunables if k < len(t.candidates)}
+        for chosen in tried:
             for problem, config, time in self._round(tunables, chosen, start):
                 times[problem].append((time, config))
+        end, _ = self._sample({})
         results = []
         for tunable in tunables:
-            heuristic = _time(tunable, start, functions)
+            # Clocks change while all this runs.
+            heuristic = min(_time(tunable, sample, functions) for sample in (start, end))
             time, config = min(
                 times[tunable.problem], default=(0.0, {}), key=lambda found: found[0]
             )
@@ -172,7 +285,8 @@ class _Session:
     def _round(
         self, tunables: Sequence[Tunable], chosen: dict[Problem, Config], start: Sample
     ) -> Iterator[tuple[Problem, Config, float]]:
-        self._drop_refused(tunables, chosen)
+        if not chosen:
+            return
         try:
             sample, functions = self._sample(chosen)
         except AotError as error:
@@ -189,13 +303,29 @@ class _Session:
     def _skip(self, chosen: Mapping[Problem, Config], reason: str) -> None:
         self._left_out += [f"{_name(p)} {_words(c)}: {reason}" for p, c in chosen.items()]
 
-    def _drop_refused(self, tunables: Sequence[Tunable], chosen: dict[Problem, Config]) -> None:
-        """Removes what does not compile from `chosen`."""
-        emitted = _emitted(TritonBackend(_Forced(chosen)), self._graph, self._target)
+    def _compile(self, tunables: Sequence[Tunable], tried: Sequence[dict[Problem, Config]]) -> None:
+        """Compiles all rounds' kernels at once, and removes what does not compile from `tried`."""
+        backends = [TritonBackend(_Forced(chosen)) for chosen in ({}, *tried)]
+        emitted = [_emitted(backend, self._graph, self._target) for backend in backends]
         options = self._options
         images = try_compile(
-            emitted.functions, self._target.archs[0], options.jobs, options.cache_dir
+            [function for graph in emitted for function in graph.functions],
+            self._target.archs[0],
+            options.jobs,
+            options.cache_dir,
         )
+        remaining = iter(images)
+        found = [tuple(islice(remaining, len(graph.functions))) for graph in emitted]
+        for chosen, graph, its in zip(tried, emitted[1:], found[1:], strict=True):
+            self._drop_refused(tunables, chosen, graph, its)
+
+    def _drop_refused(
+        self,
+        tunables: Sequence[Tunable],
+        chosen: dict[Problem, Config],
+        emitted: EmittedGraph,
+        images: Sequence[object],
+    ) -> None:
         refused = {image.kernel: image for image in images if isinstance(image, KernelRefused)}
         for launch in emitted.launches:
             for tunable in tunables:
@@ -228,9 +358,11 @@ def find_tunables(graph: KernelGraph, target: Target) -> tuple[Tunable, ...]:
     for kernel in graph.kernels:
         noting = _Forced({})
         chooser: Chooser = noting
-        _emitted(TritonBackend(chooser), replace(graph, kernels=(kernel,), dims=known), target)
+        # What is asked before is of products in parts or orders that may not be taken.
+        alone = replace(graph, kernels=(kernel,), dims=known)
+        TritonBackend(chooser).emit(TritonBackend(NOTHING).prepare(alone, target), target)
         for problem, candidates in noting.asked.items():
-            so_far = found.get(problem, Tunable(problem, candidates, ()))
+            so_far = found.get(problem) or Tunable(problem, tuple(candidates()), ())
             found[problem] = replace(so_far, kernels=(*so_far.kernels, kernel.name))
     return tuple(found.values())
 
@@ -239,8 +371,7 @@ def _emitted(backend: TritonBackend, graph: KernelGraph, target: Target) -> Emit
     return backend.emit(backend.prepare(graph, target), target)
 
 
-def _kernel_graph(captured: Captured, target: Target) -> KernelGraph:
-    graph, _ = ingest(captured)
+def _kernel_graph(graph: TensorGraph, target: Target) -> KernelGraph:
     machine = TritonBackend(NOTHING).machine(target)
     return driver.schedule(graph, machine)
 

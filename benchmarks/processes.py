@@ -47,6 +47,7 @@ class Settings:
         keeps: Whether packages stay when they have been timed.
         smaller: So many times smaller are the extents that packages with dynamic dims are made
             with; 0: all extents are static.
+        tune: Configurations of each GPU template that packages are measured with; 0: none.
     """
 
     device: str
@@ -60,6 +61,7 @@ class Settings:
     compiles: bool = False
     keeps: bool = False
     smaller: int = 0
+    tune: int = 0
 
     @property
     def place(self) -> str:

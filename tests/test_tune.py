@@ -9,11 +9,13 @@ import pytest
 import torch
 from aot_runtime.format.reader import PackageFile
 
+from aot import driver
 from aot import tune as tuning
 from aot.backends.triton import tuning as database
 from aot.backends.triton.tuning import read_database
 from aot.errors import PackageError, PackageWriteError, UsageError
 from aot.frontend.capture import capture_module
+from aot.frontend.ingest import ingest
 from aot.options import BuildOptions, default_cache_dir, environment, parse_target
 from tests.settings import seeded
 
@@ -60,9 +62,13 @@ class Gpu:
         return tuning.Sample(times, (np.array([self.outputs(k)]),))
 
 
+def tunables_of(captured):
+    graph, _ = ingest(captured)
+    return tuning.find_tunables(tuning._kernel_graph(graph, SM_90), SM_90)
+
+
 def test_the_fastest_candidate_wins_and_is_kept(captured, tmp_path):
-    graph = tuning._kernel_graph(captured, SM_90)
-    tunables = tuning.find_tunables(graph, SM_90)
+    tunables = tunables_of(captured)
     assert {t.problem.template for t in tunables} == {"matmul"} and len(tunables) == 2
     report = tuning.tune(
         captured, SM_90, options(), Gpu(lambda k: {-1: 8.0, 1: 2.0}.get(k, 10.0)), rounds=3
@@ -77,7 +83,7 @@ def test_the_fastest_candidate_wins_and_is_kept(captured, tmp_path):
     path = tuning.record(report, tmp_path / "tuning.json")
     kept = read_database(path)
     for tunable in tunables:
-        chosen = kept.choose(tunable.problem, "sm_90", tunable.candidates)
+        chosen = kept.choose(tunable.problem, "sm_90", lambda t=tunable: t.candidates)
         assert chosen == dict(tunable.candidates[1])
 
 
@@ -100,14 +106,56 @@ def test_candidates_that_do_not_compile_are_left_out(captured, monkeypatch):
 
     def refuse_some(sources, *rest):
         made = real(sources, *rest)
-        error = tuning.KernelRefused(sources[0].name, "sm_90", "too\nmany registers")
-        return (error, *made[1:])
+        # The heuristic's two kernels come first.
+        error = tuning.KernelRefused(sources[2].name, "sm_90", "too\nmany registers")
+        return (*made[:2], error, *made[3:])
 
     monkeypatch.setattr(tuning, "try_compile", refuse_some)
     report = tuning.tune(captured, SM_90, options(), Gpu(lambda k: 3.0), rounds=1)
     (sentence,) = report.left_out
     assert sentence.startswith("matmul 1×64×256×64") and sentence.endswith("many registers")
     assert len(report.results) == 1
+
+
+def built_with(captured, path, time, **more):
+    """A build for whose candidates a pretended GPU takes as long as `time` says."""
+    chosen = options(output=path, golden=False, targets=(SM_90,), tune=3, **more)
+    gpu = Gpu(time)
+    return driver.build(
+        captured, chosen, tune=lambda c, g, o: tuning.measured(c, g, o, measure=gpu)
+    )
+
+
+def launches(path):
+    """Grids and shared memory of a package's kernels: what its tiles make of them."""
+    with PackageFile(path) as file:
+        (program,) = file.plan.programs
+        return [step for step in program.steps], [kernel for kernel in program.kernels]
+
+
+def test_a_build_takes_what_was_measured_for_it(captured, tmp_path):
+    """The winner where it wins by more than chance; else what a build without measures takes."""
+    plain, won, none = (tmp_path / f"{name}.pkg" for name in ("plain", "won", "none"))
+    without = driver.build(captured, options(output=plain, golden=False, targets=(SM_90,)))
+    report = built_with(captured, won, lambda k: {-1: 8.0, 1: 2.0}.get(k, 9.0))
+    built_with(captured, none, lambda k: {-1: 8.0, 1: 7.9}.get(k, 9.0))
+    assert without.measured == ()
+    assert len(report.measured) == 2 and "0.25 of the heuristic's choice" in report.measured[0]
+    assert launches(none) == launches(plain)
+    assert launches(won) != launches(plain)
+
+
+@pytest.mark.parametrize("target", ["cpu", "cuda:sm_80+sm_90"])
+def test_a_build_measures_for_one_architecture(captured, target):
+    chosen = options(targets=(parse_target(target),), tune=3)
+    with pytest.raises(UsageError, match="nothing can be measured for"):
+        driver.build(captured, chosen, tune=tuning.measured)
+
+
+def test_other_sizes_than_the_example_s_cannot_be_measured(captured):
+    chosen = options(targets=(SM_90,), tune=3, typical=(("rows", 4096),))
+    with pytest.raises(UsageError, match="--typical"):
+        tuning.measured(captured, ingest(captured)[0], chosen)
 
 
 def test_a_model_without_templates_has_nothing_to_tune():

@@ -211,6 +211,7 @@ class BuildReport:
             `host_calls`.
         decided: Decisions on values that every run must take as the example does: what one that
             does not is told.
+        measured: What was measured for this build on this machine's GPU, in lines.
     """
 
     model: str
@@ -223,6 +224,7 @@ class BuildReport:
     sizes: tuple[tuple[str, int], ...] = ()
     operators: tuple[OperatorUse, ...] = ()
     decided: tuple[str, ...] = ()
+    measured: tuple[str, ...] = ()
 
     @property
     def seconds(self) -> float:

@@ -43,7 +43,7 @@ class NotebookProgress:
 
     def stage_begin(self, name: str) -> None:
         """Show the stage."""
-        self._show(name, STAGES.index(name))
+        self._show(name, STAGES.index("lower" if name == "tune" else name))
 
     def stage_end(self, name: str, value: object, seconds: float) -> None:
         """Count it; after the last, show how long all took."""

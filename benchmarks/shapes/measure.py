@@ -69,7 +69,7 @@ def _build(name: str, settings: Settings) -> str:
         with torch.no_grad():
             case = case_at(seed, index, settings.device)
             module, inputs = case.build(settings.device, index)
-            package_case(case, module, inputs, path, settings.target, settings.smaller)
+            package_case(case, module, inputs, path, settings)
     except (AotError, RuntimeError) as error:
         return first_line(error)
     return ""
@@ -80,15 +80,22 @@ def package_case(
     module: nn.Module,
     inputs: tuple[Tensor, ...],
     path: Path,
-    target: str,
-    smaller: int,
+    settings: Settings,
 ) -> None:
     """A case's package: of static extents, or of dynamic ones seen so many times smaller."""
     shapes: Any = None
-    if smaller:
-        inputs, dims = case.example(inputs, smaller)
+    if settings.smaller:
+        inputs, dims = case.example(inputs, settings.smaller)
         shapes = (dims,) if isinstance(module, Calls) else dims  # which takes them as *args
-    aot.package(module, inputs, path=path, targets=[target], dynamic_shapes=shapes, golden=False)
+    aot.package(
+        module,
+        inputs,
+        path=path,
+        targets=[settings.target],
+        dynamic_shapes=shapes,
+        golden=False,
+        tune=settings.tune,
+    )
 
 
 def times_of(name: str, settings: Settings) -> Iterator[Event]:

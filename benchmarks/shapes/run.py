@@ -8,14 +8,15 @@
     make shapes ARGS='--device cuda --jobs 16 --above 1.15'   # kept rows above that, again
     make shapes ARGS='--jobs 16 --cores 0,1,2,3 --compile'    # torch.compile beside; four at a time
     make shapes ARGS='--jobs 16 --cores 0-3,4-7 --threads 4'  # the time that passes, of 4 threads
+    make shapes ARGS='--device cuda --jobs 16 --tune 8 --above 1'    # each measured when packaged
     make shapes ARGS='--dynamic 8 --json dynamic.json'     # dynamic dims, packaged at an eighth
 
 Cases run in processes of their own, which may hang, die or ask for too much memory: the run goes
-on. On a GPU they are built while others are timed; several GPUs, or cores, each take the next case.
-Packages in a --folder stay for another go, which begins with them. Of one case nothing is written,
-nor of any selection unless --json says where. With --above the kept rows (of --json, if given) that
-are slower than that, wrong or failed are timed again, the slowest first, and take the places of
-those before.
+on. On a GPU they are built while others are timed, but with --tune before any is; several GPUs, or
+cores, each take the next case. Packages in a --folder stay for another go, which begins with them.
+Of one case nothing is written, nor of any selection unless --json says where. With --above the kept
+rows (of --json, if given) that are slower than that, wrong or failed are timed again, the slowest
+first, and take the places of those before.
 """
 
 from __future__ import annotations
@@ -70,9 +71,11 @@ def main() -> None:
             compiles=options.compile,
             keeps=options.folder is not None,
             smaller=options.smaller,
+            tune=options.tune,
         )
-        if options.package_only:
+        if options.package_only or options.tune:
             package_all(names, build_case, settings, options.jobs)
+        if options.package_only:
             return
         built = build_all(names, build_case, settings, options.jobs)
         done: list[Row] = []
@@ -97,6 +100,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--threads", type=int, default=1, help="of a call, on a CPU")
     parser.add_argument("--compile", action="store_true", help="torch.compile beside it")
     parser.add_argument("--dynamic", dest="smaller", type=int, default=0, help=SMALLER)
+    parser.add_argument("--tune", type=int, default=0, help="configurations that packages measure")
     parser.add_argument("--folder", type=Path, help="where packages are kept for the next go")
     parser.add_argument("--package-only", action="store_true", help="times nothing")
     parser.add_argument("--index", default="", help="places, with commas: these cases alone")

@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from aot.frontend.weights import to_array
+from benchmarks.processes import Settings
 from benchmarks.shapes.attention import HEADS
 from benchmarks.shapes.case import SCALES, SHORT, Case, Numbers
 from benchmarks.shapes.cases import CYCLE, FAMILIES, case_at, family_at, name_of, place_of
@@ -115,7 +116,8 @@ def test_a_dozen_small_ones_keep_the_error_rule(index: int, smaller: int, tmp_pa
     with torch.no_grad():
         module, inputs = case.build("cpu", index)
         path = tmp_path / "case.pkg"
-        package_case(case, module, inputs, path, f"cpu:{level()}", smaller)
+        settings = Settings("cpu", f"cpu:{level()}", tmp_path, 1.0, 1.0, 1.0, smaller=smaller)
+        package_case(case, module, inputs, path, settings)
         model = aot_runtime.load(path, num_threads=1)
         calls = {"eager": lambda: module(*inputs), "ours": lambda: model(*inputs)}
         events = list(compared(index, calls, module, inputs))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TypeVar
@@ -220,11 +221,28 @@ _SINGLE_KEYS = 64
 def attention_tile(size: AttentionSize, gpu: Gpu) -> AttentionTile:
     """The tile for a problem: the one that was the fastest when measured, else by rules."""
     measured = gpu.tuning.choose(
-        problem(size), gpu.arch, [as_config(tile) for tile in candidates(size)]
+        problem(size), gpu.arch, lambda: [as_config(tile) for tile in _ranked(size, gpu)]
     )
     if measured is not None:
         found = {key: bool(n) if key == "packed" else n for key, n in measured.items()}
         return AttentionTile(**found)  # type: ignore[arg-type]
+    return _by_rules(size, gpu)
+
+
+def _ranked(size: AttentionSize, gpu: Gpu) -> list[AttentionTile]:
+    """The tile by rules, and what is worth a measurement beside it, the nearest to it first."""
+    chosen = _by_rules(size, gpu)
+
+    def distance(tile: AttentionTile) -> float:
+        pairs = ((tile.rows, chosen.rows), (tile.keys, chosen.keys), (tile.warps, chosen.warps))
+        far = sum(abs(math.log2(a / b)) for a, b in pairs)
+        return far + abs(tile.stages - chosen.stages) + (bool(tile.groups) != bool(chosen.groups))
+
+    others = (tile for tile in candidates(size) if tile.packed == chosen.packed)
+    return list(dict.fromkeys((chosen, *sorted(others, key=distance))))
+
+
+def _by_rules(size: AttentionSize, gpu: Gpu) -> AttentionTile:
     if in_groups(size, gpu):
         return _of_groups(size, gpu)[1]
     tile = next(t for depth, t in _table(size.dtype, gpu).items() if size.depth <= depth)
@@ -422,7 +440,7 @@ def candidates(size: AttentionSize) -> Iterator[AttentionTile]:
     """Tiles worth a measurement."""
     packed = size.queries <= PACKED_QUERIES
     half = size.dtype.itemsize == 2
-    heights = (16,) if packed else (64, 128) if half else (16, 32, 64)
+    heights = (16,) if packed else (64, 128) if half else (16, 32, 64, 128)
     for rows in heights:
         for keys in (32, 64, 128):
             warps = (2, 4, 8) if packed else (4, 8) if rows == 128 else (4,)

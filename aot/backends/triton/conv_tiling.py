@@ -248,15 +248,25 @@ def _fills_vectors(size: ConvSize) -> bool:
 
 def conv_tile(size: ConvSize, gpu: Gpu) -> ConvTile:
     """The block that was measured to be the fastest, else the one that should finish first."""
-    tiles = list(candidates(size, gpu))
-    measured = gpu.tuning.choose(problem(size), gpu.arch, [as_config(t) for t in tiles])
+    measured = gpu.tuning.choose(
+        problem(size), gpu.arch, lambda: [as_config(tile) for tile in _ranked(size, gpu)]
+    )
     if measured is not None:
         sizes = {key: value for key, value in measured.items() if key != "flat"}
         tile = ConvTile(**sizes, flat=bool(measured["flat"]))
         if (size.last or tile.flat) and _fits(tile, size, gpu) >= tile.stages:
             return tile
-    # Asynchronous products, which begin at 64 rows, wait for less than the model says.
-    return min(tiles, key=lambda t: (microseconds(size, t, gpu), t.rows < _ASYNC_ROWS, t.rows))
+    return _ranked(size, gpu)[0]
+
+
+def _ranked(size: ConvSize, gpu: Gpu) -> list[ConvTile]:
+    """The tiles that are worth a try, those first that should finish first."""
+
+    def key(tile: ConvTile) -> tuple[float, bool, int]:
+        # Asynchronous products, which begin at 64 rows, wait for less than the model says.
+        return microseconds(size, tile, gpu), tile.rows < _ASYNC_ROWS, tile.rows
+
+    return sorted(candidates(size, gpu), key=key)
 
 
 def channel_parts(size: ConvSize, gpu: Gpu) -> int:

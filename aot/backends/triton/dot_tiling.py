@@ -8,8 +8,8 @@ costs its epilogue. They rank tiles; nothing depends on their absolute truth.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 
 from aot.backends.triton.dot_times import (
     COPY_TIMES,
@@ -25,7 +25,7 @@ from aot.backends.triton.dot_times import (
     DotTimes,
 )
 from aot.backends.triton.gpu import Gpu
-from aot.backends.triton.tuning import Config, Problem
+from aot.backends.triton.tuning import Config, Problem, as_config
 from aot.ir.dtypes import DType
 
 FEW_ROWS = 16
@@ -252,6 +252,9 @@ _WORTH_EXCHANGE = 0.92
 x 16384 took 77 us on an H200 by 128 x 160 in that one (0.86), by 64 x 256 in this one 87; 4279 x
 4096 by 4096 x 5144 as long in both (0.95). One tile of 128 x 320 for all rows took 83 to 89."""
 
+_ORDER = "exchanged"
+"""Of a configuration: 1 where its tile is the exchanged product's."""
+
 _LEAVING, _LEFT = 2.0, 2.5e-4
 """Microseconds until other programs have seen that sums have been left, and for each sum of a block
 that one program leaves in memory and another one adds."""
@@ -264,7 +267,8 @@ def dot_tile(size: Size, gpu: Gpu, *, dear: bool) -> DotTile:
     """
     measured = _tuned(size, gpu, dear)
     if measured is not None:
-        return fitted(DotTile(**measured), size, gpu)
+        tile = {name: value for name, value in measured.items() if name != _ORDER}
+        return fitted(DotTile(**tile), size, gpu)
     if size.rows <= FEW_ROWS:
         best = _flat_tile(size, gpu)
     else:
@@ -273,10 +277,11 @@ def dot_tile(size: Size, gpu: Gpu, *, dear: bool) -> DotTile:
 
 
 def _tuned(size: Size, gpu: Gpu, dear: bool) -> Config | None:
-    """What was the fastest when measured."""
-    sizes = (size.batch, size.rows, size.columns, size.depth, 1 + dear)
-    problem = Problem("matmul", sizes, size.dtype.name)
-    return gpu.tuning.choose(problem, gpu.arch, [asdict(t) for t in _candidates(size, gpu)])
+    """What was the fastest when measured: a tile, and whether for the exchanged product."""
+    given = replace(exchanged(size), exchanged=False) if size.exchanged else size
+    sizes = (given.batch, given.rows, given.columns, given.depth, 1 + dear)
+    problem = Problem("matmul", sizes, given.dtype.name)
+    return gpu.tuning.choose(problem, gpu.arch, lambda: _candidates(given, gpu, dear))
 
 
 def tiles_of(size: Size, gpu: Gpu) -> tuple[DotTile, ...]:
@@ -328,12 +333,11 @@ def is_exchanged(size: Size, gpu: Gpu, *, dear: bool = False) -> bool:
     There are more numbers of these: 298 rows are 320 columns of two tiles, and rows of 64 x 256 or
     128 x 192 would be 320 and 384.
     """
-    if (
-        not (gpu.async_dots and _by_groups(size))
-        or size.rows <= FEW_ROWS
-        or _tuned(size, gpu, dear)
-    ):
+    if not _is_exchangeable(size, gpu):
         return False
+    measured = _tuned(size, gpu, dear)
+    if measured is not None:
+        return bool(measured[_ORDER])
     other = least_microseconds(exchanged(size), gpu, dear=dear)
     return other < _WORTH_EXCHANGE * least_microseconds(size, gpu, dear=dear)
 
@@ -355,12 +359,32 @@ def _loaded(tile: DotTile, size: Size) -> int:
     return (tile.rows * tile.columns + along * tile.depth) // (tile.warps * _LANES)
 
 
-def _candidates(size: Size, gpu: Gpu) -> list[DotTile]:
-    """Tiles worth a measurement."""
+def _is_exchangeable(size: Size, gpu: Gpu) -> bool:
+    return gpu.async_dots and _by_groups(size) and size.rows > FEW_ROWS
+
+
+def _candidates(size: Size, gpu: Gpu, dear: bool) -> tuple[Config, ...]:
+    """Tiles worth a measurement, those first that should finish first, in both orders.
+
+    Each with its own number of blocks in flight; behind all of them with others.
+    """
     if size.rows <= FEW_ROWS:
         flat = [tile for tile in FLAT if tile.columns <= size.columns] or [FLAT[-1]]
-        return [replace(t, depth=d, stages=s) for t in flat for d in (64, 128, 256) for s in (3, 5)]
-    return [replace(tile, stages=s) for tile in tiles_of(size, gpu) for s in (2, 3, 4, 5)]
+        tiles = [
+            replace(t, depth=d, stages=s) for t in flat for d in (64, 128, 256) for s in (3, 5)
+        ]
+        return _configs((tile, size) for tile in tiles)
+    orders = (size, exchanged(size)) if _is_exchangeable(size, gpu) else (size,)
+    found = [(fitted(tile, given, gpu), given) for given in orders for tile in tiles_of(given, gpu)]
+    found.sort(key=lambda pair: microseconds(pair[0], pair[1], gpu, dear=dear))
+    others = [(fitted(replace(t, stages=s), g, gpu), g) for t, g in found for s in (2, 3, 4, 5)]
+    return _configs((*found, *others))
+
+
+def _configs(found: Iterable[tuple[DotTile, Size]]) -> tuple[Config, ...]:
+    """As the tuning database keeps them, each once."""
+    kept = dict.fromkeys((tile, size.exchanged) for tile, size in found)
+    return tuple({**as_config(tile), _ORDER: int(order)} for tile, order in kept)
 
 
 def fitted(tile: DotTile, size: Size, gpu: Gpu) -> DotTile:

@@ -63,7 +63,7 @@ def conv_boxes(conv: Convolution, size: ConvSize, hints: Hints, gpu: Gpu) -> Con
     """How groups of warps compute a convolution; None where they cannot, or programs are faster."""
     if not (gpu.async_dots and gpu.copies_blocks) or not _is_in_boxes(conv):
         return None
-    if gpu.tuning.choose(problem(size), gpu.arch, []) is not None:
+    if gpu.tuning.choose(problem(size), gpu.arch, lambda: ()) is not None:
         return None
     line = line_step(int(conv.inputs) * conv.dtype.itemsize)
     depth = LINE // conv.dtype.itemsize

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
@@ -24,6 +24,9 @@ Config = Mapping[str, int]
 
 KEPT_IN = Path(__file__).with_name("tuning.json")
 """The measurements that come with the compiler."""
+
+Candidates = Callable[[], Sequence[Config]]
+"""What a template can be measured with, the likeliest first; only who measures asks for them."""
 
 _NEAR = 1.0
 """A measurement counts for sizes within this many doublings, over all sizes together."""
@@ -58,7 +61,7 @@ class Problem:
 class Chooser(Protocol):
     """Decides between the configurations of a template."""
 
-    def choose(self, problem: Problem, arch: str, candidates: Sequence[Config]) -> Config | None:
+    def choose(self, problem: Problem, arch: str, candidates: Candidates) -> Config | None:
         """The configuration to use; None leaves the choice to the template's heuristic."""
 
 
@@ -78,19 +81,20 @@ class Database:
 
     measurements: tuple[Measurement, ...] = ()
 
-    def choose(self, problem: Problem, arch: str, candidates: Sequence[Config]) -> Config | None:
+    def choose(self, problem: Problem, arch: str, candidates: Candidates) -> Config | None:
         """What won the nearest problem on the architecture; None where nothing near was measured.
 
         A configuration of other names than the candidates' is of another version, and is ignored.
         """
-        names = {frozenset(candidate) for candidate in candidates}
         near = [
             (distance, m)
             for m in self.measurements
-            if m.arch == arch and frozenset(dict(m.config)) in names
+            if m.arch == arch
             for distance in [problem.distance(m.problem)]
             if distance <= _NEAR
         ]
+        names = {frozenset(candidate) for candidate in candidates()} if near else set()
+        near = [(d, m) for d, m in near if frozenset(dict(m.config)) in names]
         if not near:
             return None
         return dict(min(near, key=lambda found: (found[0], found[1].problem.sizes))[1].config)

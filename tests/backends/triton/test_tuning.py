@@ -16,7 +16,10 @@ from aot.errors import PackageReadError
 
 SMALL = {"rows": 32, "warps": 4}
 LARGE = {"rows": 128, "warps": 8}
-CANDIDATES = (SMALL, LARGE)
+
+
+def candidates():
+    return (SMALL, LARGE)
 
 
 def problem(*sizes, template="matmul", dtype="bfloat16"):
@@ -31,12 +34,12 @@ DATABASE = NOTHING.adding([measured(LARGE, 1, 4096, 4096), measured(SMALL, 1, 64
 
 
 def test_the_nearest_problem_answers():
-    assert DATABASE.choose(problem(1, 4096, 4096), "sm_90", CANDIDATES) == LARGE
-    assert DATABASE.choose(problem(1, 3000, 4096), "sm_90", CANDIDATES) == LARGE
-    assert DATABASE.choose(problem(1, 100, 4096), "sm_90", CANDIDATES) == SMALL
+    assert DATABASE.choose(problem(1, 4096, 4096), "sm_90", candidates) == LARGE
+    assert DATABASE.choose(problem(1, 3000, 4096), "sm_90", candidates) == LARGE
+    assert DATABASE.choose(problem(1, 100, 4096), "sm_90", candidates) == SMALL
     between = NOTHING.adding([measured(LARGE, 1, 4096, 4096), measured(SMALL, 1, 2048, 4096)])
-    assert between.choose(problem(1, 2500, 4096), "sm_90", CANDIDATES) == SMALL
-    assert between.choose(problem(1, 3500, 4096), "sm_90", CANDIDATES) == LARGE
+    assert between.choose(problem(1, 2500, 4096), "sm_90", candidates) == SMALL
+    assert between.choose(problem(1, 3500, 4096), "sm_90", candidates) == LARGE
 
 
 @pytest.mark.parametrize(
@@ -51,17 +54,17 @@ def test_the_nearest_problem_answers():
     ],
 )
 def test_what_was_not_measured_is_left_to_the_heuristics(asked, arch):
-    assert DATABASE.choose(asked, arch, CANDIDATES) is None
+    assert DATABASE.choose(asked, arch, candidates) is None
 
 
 def test_choices_of_another_version_are_ignored():
-    assert DATABASE.choose(problem(1, 4096, 4096), "sm_90", ({"rows": 1},)) is None
+    assert DATABASE.choose(problem(1, 4096, 4096), "sm_90", lambda: ({"rows": 1},)) is None
 
 
 def test_a_later_measurement_replaces_an_earlier_one():
     again = DATABASE.adding([measured(SMALL, 1, 4096, 4096)])
     assert len(again.measurements) == 2
-    assert again.choose(problem(1, 4096, 4096), "sm_90", CANDIDATES) == SMALL
+    assert again.choose(problem(1, 4096, 4096), "sm_90", candidates) == SMALL
 
 
 def test_files_keep_everything_in_one_order(tmp_path):
