@@ -52,21 +52,26 @@ class HeldPart:
 
     axis: Axis
     length: int
-    extent: int
+    extent: Expr
     sums: str
+
+    @property
+    def is_even(self) -> bool:
+        """Whether all parts are known to be whole."""
+        return self.extent.is_Integer and int(self.extent) % self.length == 0
 
     def count(self, like: Node) -> Node:
         """How many elements a part has, as a number like `like`."""
-        if self.extent % self.length == 0:
+        if self.is_even:
             return const(float(self.length), like.dtype)
-        rest = integer(self.extent) - product((self.axis.symbol, integer(self.length)))
+        rest = self.extent - product((self.axis.symbol, integer(self.length)))
         return cast(index_value(Minimum(rest, integer(self.length))), like.dtype)
 
     def mean(self, nest: LoopNest, like: Node) -> Node:
         """Of a part."""
         point: tuple[Expr, ...] = (self.axis.symbol, *(a.symbol for a in nest.axes))
         total = load(self.sums, like.dtype, point)
-        if self.extent % self.length == 0:  # a power of two, so that nothing is rounded
+        if self.is_even:  # a power of two, so that nothing is rounded
             return binary("mul", total, const(1.0 / self.length, like.dtype))
         return binary("div", total, self.count(like))
 

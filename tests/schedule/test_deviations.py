@@ -9,26 +9,29 @@ import numpy as np
 import pytest
 
 from aot.ir.loops import LoopGraph
-from aot.ir.scalar import Node, binary, const, reduce_
+from aot.ir.scalar import Node, binary, cast, const, index_value, reduce_
+from aot.ir.tensors import Dim
 from aot.lowering.builder import GraphBuilder, Tensor
 from aot.schedule.deviations import find_pairs
 from aot.schedule.split import split_reductions
 from aot.symbolic import Expr, as_expr
-from tests.schedule.graphs import TILES, check_same, interpret
+from tests.schedule.graphs import S0, TILES, Size, check_same, interpret
 from tests.schedule.steps import laid, text
 from tests.settings import seeded
 
 GPU = replace(TILES, local_buffers=False, crossed=None, units=8, large_bytes=1 << 16)
 
 
-def spread(rows: int, columns: int, *, power: str = "mul", about: str = "mean") -> LoopGraph:
+def spread(
+    rows: Size, columns: int, *, power: str = "mul", about: str = "mean", dims: Sequence[Dim] = ()
+) -> LoopGraph:
     """Sums of columns, and of their squared deviations from the mean."""
 
     def body(builder: GraphBuilder, x: Tensor) -> Sequence[Tensor]:
         sizes = [as_expr(rows)]
 
         def mean(at: Sequence[Expr], r: Sequence[Expr]) -> Node:
-            return binary("div", reduce_("sum", x.load((r[0], *at))), const(rows, x.dtype))
+            return binary("div", reduce_("sum", x.load((r[0], *at))), count(rows, x))
 
         means = builder.reduction([as_expr(columns)], sizes, [(x.dtype, mean)])[0]
 
@@ -39,17 +42,22 @@ def spread(rows: int, columns: int, *, power: str = "mul", about: str = "mean") 
 
         return [means, builder.reduction([as_expr(columns)], sizes, [(x.dtype, squares)])[0]]
 
-    return laid(body, {"x": (rows, columns)})
+    return laid(body, {"x": (rows, columns)}, dims=dims)
 
 
-def along(rows: int, columns: int) -> LoopGraph:
+def count(size: Size, like: Tensor) -> Node:
+    """A size as a number like the tensor's."""
+    return cast(index_value(as_expr(size)), like.dtype)
+
+
+def along(rows: int, columns: Size, dims: Sequence[Dim] = ()) -> LoopGraph:
     """Sums of rows, and of their squared deviations from the mean."""
 
     def body(builder: GraphBuilder, x: Tensor) -> Sequence[Tensor]:
         sizes = [as_expr(columns)]
 
         def mean(at: Sequence[Expr], r: Sequence[Expr]) -> Node:
-            return binary("div", reduce_("sum", x.load((*at, r[0]))), const(columns, x.dtype))
+            return binary("div", reduce_("sum", x.load((*at, r[0]))), count(columns, x))
 
         means = builder.reduction([as_expr(rows)], sizes, [(x.dtype, mean)])[0]
 
@@ -59,7 +67,12 @@ def along(rows: int, columns: int) -> LoopGraph:
 
         return [means, builder.reduction([as_expr(rows)], sizes, [(x.dtype, squares)])[0]]
 
-    return laid(body, {"x": (rows, columns)})
+    return laid(body, {"x": (rows, columns)}, dims=dims)
+
+
+def named(name: str, example: int) -> Dim:
+    """A size that only a run knows."""
+    return Dim(name, 0, 1 << 30, example, (0, 0, 0, 0), name)
 
 
 @pytest.mark.parametrize(
@@ -74,6 +87,25 @@ def test_few_long_rows_are_read_once(columns: int) -> None:
     assert "buf1_part0[" in parts and "buf1[" not in parts
     many = split_reductions(along(16, columns), held)
     assert all("squares" not in d.reason for d in many.decisions)
+
+
+@pytest.mark.parametrize("length", [1, 300, 1024, 70000])
+def test_rows_of_any_length_are_read_once(length: int) -> None:
+    """Packaged with rows that give a quarter of the parts that fill the device, and no more."""
+    graph = along(2, S0, [named("s0", 65536)])
+    split = split_reductions(graph, replace(GPU, held_points=4096, units=256))
+    assert [op.name for op in split.ops] == ["n0_part", "n0", "n1_part", "n1"]
+    assert "buf1_part0[" in text(split.ops[2]) and "buf1[" not in text(split.ops[2])
+    check_same(graph, split, {"s0": length}, tolerance=1e-3)
+
+
+@pytest.mark.parametrize("height", [1, 127, 2000])
+def test_columns_of_any_height_are_read_once(height: int) -> None:
+    graph = spread(S0, 64, dims=[named("s0", 2000)])
+    split = split_reductions(graph, replace(GPU, units=32))
+    assert [op.name for op in split.ops] == ["n0_part", "n0", "n1_part", "n1"]
+    assert "buf1_part0[" in text(split.ops[2]) and "buf1[" not in text(split.ops[2])
+    check_same(graph, split, {"s0": height}, tolerance=1e-3)
 
 
 @pytest.mark.parametrize("rows", [2048, 2000], ids=["even parts", "a last part that ends early"])
