@@ -13,6 +13,7 @@ from aot.backends.triton.body import ATOMICS
 from aot.backends.triton.by_rounding import rounded_choices
 from aot.backends.triton.compile import ALIGNMENT, begin, compile_kernels
 from aot.backends.triton.context import narrow_when, narrowed
+from aot.backends.triton.even_rows import with_even
 from aot.backends.triton.gpu import GPUS, Gpu
 from aot.backends.triton.held_rows import row_choices
 from aot.backends.triton.kernel import NAME, EmittedKernel, emit_kernel
@@ -177,15 +178,25 @@ def _choices(
 
     parts = fused_parts(kernel)
     small = narrowed(parts, graph)
+
+    def sized(at: KernelGraph, first: EmittedKernel | None) -> tuple[Choice[EmittedKernel], ...]:
+        if first is None:
+            return ()
+        return rounded_choices(kernel, at, first, emitted, _function) or by_size(
+            kernel, at, first, emitted, _function
+        )
+
     # Functions by a row's length need none at the example's.
     found = row_choices(kernel, small, emitted)
     if not found:
-        first = own if small is graph else emitted(small)
-        if first is None:
-            small, first = graph, own
-        found = rounded_choices(kernel, small, first, emitted, _function) or by_size(
-            kernel, small, first, emitted, _function
-        )
+        found = sized(small, own if small is graph else emitted(small))
+    if not found:
+        small, found = graph, sized(graph, own)
+
+    def made(at: KernelGraph) -> tuple[Choice[EmittedKernel], ...]:
+        return row_choices(kernel, at, emitted) or sized(at, emitted(at))
+
+    found = with_even(kernel, small, found, made)
     if small is graph:
         return found
     narrow, wide = narrow_when(parts, graph)

@@ -22,6 +22,7 @@ from aot.symbolic import (
     Expr,
     FloorDiv,
     Minimum,
+    Modulo,
     Ranges,
     Symbol,
     below,
@@ -37,6 +38,9 @@ INT32_LIMIT = 2**31 - 1
 MOST_WASTE = 2
 """Times the points of a row that a tile may have lanes, where it holds whole rows."""
 
+
+EVEN = 8
+"""What a size is a multiple of that is known to be even: 16 bytes of the narrowest floats."""
 
 PROGRAM = "tl.program_id(0)"
 """A program's number in the text."""
@@ -132,6 +136,8 @@ class KernelContext:
     early: bool
     most: Mapping[Expr, int] = field(default_factory=dict)
     """Of sizes that are known to have an end in this kernel: the greatest they may be."""
+    even: frozenset[Symbol] = frozenset()
+    """Sizes that are known to be multiples of EVEN in this kernel."""
 
     @property
     def index_type(self) -> str:
@@ -171,8 +177,10 @@ def make_context(kernel: FusedKernel, graph: KernelGraph, gpu: Gpu) -> KernelCon
         for r in graph.relations
         if r.relation == "<=" and r.right.is_Integer and r.left.free_symbols
     }
+    left = {r.left for r in graph.relations if r.relation == "==" and r.right == 0}
+    even = frozenset(s for s in sizes if Modulo(s, integer(EVEN)) in left)
     early = gpu.starts_early
-    return KernelContext(graph.buffers, names, pointers, ranges, sizes, wide, early, most)
+    return KernelContext(graph.buffers, names, pointers, ranges, sizes, wide, early, most, even)
 
 
 def narrow_when(kernels: Iterable[FusedKernel], graph: KernelGraph) -> tuple[Expr, Expr]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from aot.backends.guards import find_guards
 from aot.backends.triton.body import LET_NEXT_START, WAIT, Body
 from aot.backends.triton.context import (
+    EVEN,
     PROGRAM,
     KernelContext,
     TileDim,
@@ -117,6 +118,9 @@ def finish(
         narrow = "".join(
             f"    {n} = {n}.to(tl.int32)\n" for s in context.sizes for n in [context.names[s]]
         )
+    # The value that it has, as the compiler sees that it is a multiple.
+    even = (n for s in context.sizes if s in context.even for n in [context.names[s]])
+    narrow += "".join(f"    {n} = {n} // {EVEN} * {EVEN}\n" for n in even)
     text = body.writer.text()
     if context.early and not body.waited:
         calls = (LET_NEXT_START, WAIT) if early else (LET_NEXT_START,)

@@ -52,9 +52,14 @@ def test_one_function_runs_at_each_length_and_is_right(function: Callable[..., A
         check_close(model, function, (torch.randn(ROWS, length),))
 
 
-def test_lengths_that_end_a_tile_are_told_apart_from_longer_ones() -> None:
+@pytest.mark.parametrize(
+    "lengths",
+    [(15, 17, 31, 33, 63, 65, 127, 129), (16, 24, 32, 40, 64, 72, 128, 136)],
+    ids=["any rows", "rows of whole vectors"],
+)
+def test_lengths_that_end_a_tile_are_told_apart_from_longer_ones(lengths: tuple[int, ...]) -> None:
     source = emitted(captured(softmax, (torch.randn(ROWS, LENGTH),), DIMS))
-    texts = [ran(source, length) for length in (16, 17, 32, 33, 64, 65, 128, 129)]
+    texts = [ran(source, length) for length in lengths]
     assert texts[1] == texts[2] != texts[0]
     assert texts[3] == texts[4] != texts[2]
     assert texts[5] == texts[6] != texts[4]
