@@ -24,7 +24,7 @@ setup test: export CCACHE_IGNOREOPTIONS = -Werror
 setup: $(VENV)/.stamp-project ## create the virtual environment and build the runtime in place
 
 # The tools and libraries: installed again only when their list or the script changes.
-$(VENV)/.stamp-tools: scripts/setup scripts/requirements.txt bindings/node/package-lock.json
+$(VENV)/.stamp-tools: scripts/setup scripts/requirements.txt scripts/requirements-build.txt bindings/node/package-lock.json
 	@VENV=$(VENV) scripts/setup tools
 
 # The project itself, in place: built again only when native sources or the build files change.

@@ -116,12 +116,16 @@ void blocks_shani_one(State& state, const uint8_t* data, size_t count) {
   blocks_shani<1>({&state}, {data}, count);
 }
 
+// Asked once: under a hypervisor each `cpuid` is a call of it.
 bool has_sha_extensions() {
-  unsigned a = 0, b = 0, c = 0, d = 0;
-  if (__get_cpuid(1, &a, &b, &c, &d) == 0 || (c & bit_SSE4_1) == 0 || (c & bit_SSSE3) == 0) {
-    return false;
-  }
-  return __get_cpuid_count(7, 0, &a, &b, &c, &d) != 0 && (b & bit_SHA) != 0;
+  static const bool found = [] {
+    unsigned a = 0, b = 0, c = 0, d = 0;
+    if (__get_cpuid(1, &a, &b, &c, &d) == 0 || (c & bit_SSE4_1) == 0 || (c & bit_SSSE3) == 0) {
+      return false;
+    }
+    return __get_cpuid_count(7, 0, &a, &b, &c, &d) != 0 && (b & bit_SHA) != 0;
+  }();
+  return found;
 }
 #endif
 

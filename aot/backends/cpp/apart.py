@@ -1,9 +1,10 @@
-"""Micro-kernels: functions of templates that units call and do not compile, as models share them.
+"""Functions of templates that units call and do not compile, as models share them.
 
-They are most of what a compiler has to do for a product, and depend on nothing but how many rows
-and panels they take, which the templates' constants decide in C++. So units are compiled first, and
-say by their undefined symbols which they call. Each of these is a unit of its own, kept for all
-models that will come.
+Micro-kernels are most of what a compiler has to do for a product, and depend on nothing but how
+many rows and panels they take, which the templates' constants decide in C++; so are the passes of a
+transform whose length a run knows, which depend on where points come from and go to. So units are
+compiled first, and say by their undefined symbols which they call. Each of these is a unit of its
+own, kept for all models that will come.
 """
 
 from __future__ import annotations
@@ -28,6 +29,45 @@ _SYMBOL = re.compile(
     r"(?P<sizes>(?:Li\d+E)+)EEvRKNS0_9MicroArgsINT_4TypeEEE"
 )
 
+_FROM = (("Apart", (True,)), ("Turned", (False,)), ("Turned", (True,)))
+_TO = (
+    ("Beside", ()),
+    ("Factored", (True, False)),
+    ("Factored", (True, True)),
+    ("Finished", (False,)),
+    ("Finished", (True,)),
+    ("Results", (True, False)),
+    ("Results", (True, True)),
+)
+"""Where a transform's first pass has its points from, and its last one puts them: a template of
+aot/tmpl/fft_open.h and what it is given behind the type. Between them are buffers (`Held`)."""
+
+
+def _passes() -> dict[str, str]:
+    """The symbols of passes, and what their template is given."""
+    found = {}
+    for kind in ("float", "double"):
+        letter = kind[0]
+        held = _points(kind, "Held", ())
+        # A type that was said before is a number.
+        pairs = [(held, ("S4_", held[1]))]
+        pairs += [(_points(kind, *points), held) for points in _FROM]
+        pairs += [(held, _points(kind, *points)) for points in _TO]
+        for (first, given), (second, results) in pairs:
+            symbol = f"_ZN3aot4tmpl10fft_detail7pass_ofI{letter}{first}{second}"
+            found[f"{symbol}EEvilllPKT_RKT0_RKT1_"] = f"{kind}, {given}, {results}"
+    return found
+
+
+def _points(kind: str, name: str, flags: tuple[bool, ...]) -> tuple[str, str]:
+    """How a symbol, and C++, have the type of where points are."""
+    symbol = "".join(f"Lb{flag:d}E" for flag in flags)
+    words = ", ".join([kind, *(str(flag).lower() for flag in flags)])
+    return f"NS1_{len(name)}{name}I{kind[0]}{symbol}EE", f"{name}<{words}>"
+
+
+_PASSES = _passes()
+
 _ELF64 = b"\x7fELF\2"
 _SECTION = struct.Struct("<IIQQQQIIQQ")
 _ENTRY = struct.Struct("<IBBHQQ")
@@ -40,13 +80,15 @@ def wanted(objects: Iterable[bytes]) -> list[str]:
     defined: dict[str, bool] = {}
     for data in objects:
         for name, here in _symbols(data):
-            if _SYMBOL.fullmatch(name):
+            if name in _PASSES or _SYMBOL.fullmatch(name):
                 defined[name] = defined.get(name, False) or here
     return sorted(name for name, here in defined.items() if not here)
 
 
 def text_of(symbol: str) -> str:
     """The unit that has the function."""
+    if symbol in _PASSES:
+        return _text_of_pass(_PASSES[symbol])
     found = _SYMBOL.fullmatch(symbol)
     assert found is not None
     operation, header = _OPERATIONS[found["operation"]]
@@ -54,6 +96,16 @@ def text_of(symbol: str) -> str:
     return (
         f'#include "{header}"\n\ntemplate void aot::tmpl::{found["kernel"]}<{arguments}>(\n'
         f"    const aot::tmpl::MicroArgs<aot::tmpl::{operation}::Type>&);\n"
+    )
+
+
+def _text_of_pass(arguments: str) -> str:
+    kind = arguments.partition(",")[0]
+    points = [f"const {part}&" for part in re.findall(r"\w+<[^>]*>", arguments)]
+    takes = ", ".join(["int, int64_t, int64_t, int64_t", f"const {kind}*", *points])
+    return (
+        '#include "aot/tmpl/fft_open.h"\n\nnamespace aot::tmpl::fft_detail {\n'
+        f"template void pass_of<{arguments}>(\n    {takes});\n}}\n"
     )
 
 

@@ -29,6 +29,15 @@ KERNELS = {
         "half_last_kernel<{float}, 3, 2>",
     ],
 }
+PASSES = {
+    "double": ["{0}, Held<{0}>, Held<{0}>", "{0}, Held<{0}>, Factored<{0}, true, false>"],
+    "float": [
+        "{0}, Apart<{0}, true>, Held<{0}>",
+        "{0}, Held<{0}>, Beside<{0}>",
+        "{0}, Held<{0}>, Results<{0}, true, true>",
+        "{0}, Turned<{0}, false>, Held<{0}>",
+    ],
+}
 OPERATIONS = {"float": "MultiplyAdd<float>", "double": "MultiplyAdd<double>", "bf16": "Bf16Dot"}
 
 pytestmark = pytest.mark.skipif(not TOOLS.tells_symbols, reason="the compiler gets whole units")
@@ -69,6 +78,18 @@ def test_what_is_called_from_elsewhere_is_found_and_then_there(level: str, tmp_p
     assert wanted(made) == []
     alone = compiled(f"{heads}{takes}", tmp_path, level)
     assert wanted([alone]) == [] == wanted([calls, alone])
+
+
+@pytest.mark.parametrize("kind", PASSES)
+def test_so_are_passes_of_transforms_whose_length_a_run_knows(kind: str, tmp_path: Path) -> None:
+    names = [f"pass_of<{words.format(kind)}>" for words in PASSES[kind]]
+    takes = "".join(f"void* f{k}() {{ return (void*)&{name}; }}\n" for k, name in enumerate(names))
+    text = f'#include "{DECLARED}"\nnamespace aot::tmpl::fft_detail {{\n{takes}}}\n'
+    calls = compiled(f'#include "aot/tmpl/fft_open.h"\n{text}', tmp_path, "x86-64-v3")
+    found = wanted([calls])
+    assert len(found) == len(names)
+    made = [compiled(text_of(symbol), tmp_path, "x86-64-v3") for symbol in found]
+    assert wanted([calls, *made]) == []
 
 
 def test_no_file_of_the_compiler_s_asks_for_nothing() -> None:

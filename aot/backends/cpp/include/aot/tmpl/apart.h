@@ -1,6 +1,6 @@
-// Micro-kernels that a unit calls and does not compile: the linker has them from units of their own
-// (apart.py), which all models share. Included behind the templates' headers; of an operation whose
-// header is not there nothing is declared.
+// Micro-kernels, and passes of transforms, that a unit calls and does not compile: the linker has
+// them from units of their own (apart.py), which all models share. Included behind the templates'
+// headers; of an operation whose header is not there nothing is declared.
 #ifndef AOT_TMPL_APART_H_
 #define AOT_TMPL_APART_H_
 
@@ -43,4 +43,37 @@ AOT_APART(Bf16Dot)
 }  // namespace aot::tmpl
 
 #endif  // AOT_TMPL_MICRO_H_
+#if defined(AOT_TMPL_FFT_OPEN_H_)
+
+namespace aot::tmpl::fft_detail {
+
+#define AOT_APART_FROM(T, ...)                                                               \
+  extern template void pass_of(int, int64_t, int64_t, int64_t, const T*, const __VA_ARGS__&, \
+                               const Held<T>&);
+#define AOT_APART_TO(T, ...)                                                             \
+  extern template void pass_of(int, int64_t, int64_t, int64_t, const T*, const Held<T>&, \
+                               const __VA_ARGS__&);
+#define AOT_APART_PASSES(T)                 \
+  AOT_APART_FROM(T, Held<T>)                \
+  AOT_APART_FROM(T, Apart<T, true>)         \
+  AOT_APART_FROM(T, Turned<T, false>)       \
+  AOT_APART_FROM(T, Turned<T, true>)        \
+  AOT_APART_TO(T, Beside<T>)                \
+  AOT_APART_TO(T, Factored<T, true, false>) \
+  AOT_APART_TO(T, Factored<T, true, true>)  \
+  AOT_APART_TO(T, Finished<T, false>)       \
+  AOT_APART_TO(T, Finished<T, true>)        \
+  AOT_APART_TO(T, Results<T, true, false>)  \
+  AOT_APART_TO(T, Results<T, true, true>)
+
+AOT_APART_PASSES(float)
+AOT_APART_PASSES(double)
+
+#undef AOT_APART_PASSES
+#undef AOT_APART_TO
+#undef AOT_APART_FROM
+
+}  // namespace aot::tmpl::fft_detail
+
+#endif  // AOT_TMPL_FFT_OPEN_H_
 #endif  // AOT_TMPL_APART_H_

@@ -165,6 +165,9 @@ inline int64_t chirp_size(int64_t least) {
 template <class T, class In, class Out>
 __attribute__((noinline)) void pass_of(int radix, int64_t n, int64_t m, int64_t s, const T* roots,
                                        const In& in, const Out& out) {
+  // Between passes are buffers: who reads anything else is the first one, who writes it the last.
+  if constexpr (!std::is_same_v<In, Held<T>>) s = 1;
+  if constexpr (!std::is_same_v<Out, Held<T>>) m = 1;
   switch (radix) {
     case 2:
       return pass<T, 2>(n, m, s, roots, in, out);

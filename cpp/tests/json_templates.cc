@@ -1,0 +1,3 @@
+#include "json_templates.h"
+
+AOT_TEST_TEMPLATES()
