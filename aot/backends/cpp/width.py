@@ -88,6 +88,7 @@ def choose_width(stage: Stage, context: KernelContext, number: int) -> Width:
     nodes = postorder(roots)
     element = _element(nodes)
     unroll = _unroll(stage, roots) * _narrowing(stage, nodes, element, context)
+    unroll = max(unroll, _packing(stage, roots, element, context))
     if stage.vector is not None:
         unroll = _aligned_unroll(stage, nodes, context, element, unroll)
     single = f"L{number}"
@@ -142,6 +143,22 @@ def _narrowing(stage: Stage, nodes: Sequence[Node], element: str, context: Kerne
     loaded = [context.buffers[n.attr.buffer].dtype for n in nodes if isinstance(n.attr, Access)]
     widest = max((dtype.itemsize for dtype in loaded), default=0)
     return max(1, _LANE_BYTES.get(element, 1) // widest) if widest else 1
+
+
+def _packing(stage: Stage, roots: Sequence[Node], element: str, context: KernelContext) -> int:
+    """How many vectors of the computed type fill one of the narrowest that is stored, if any.
+
+    They are packed two by two, and stored once. Rows that hold few of them would mostly be ends.
+    """
+    if stage.reduction or stage.vector is None:
+        return 1
+    stores = [s for nest in stage.nests for s in nest.stores]
+    size = _LANE_BYTES.get(element, 1)
+    stored = min((context.buffers[s.buffer].dtype.itemsize for s in stores), default=size)
+    most = 8 if body_weight(roots) <= _LIGHT else 2
+    unroll = min(size // stored if stored < size else 1, most)
+    extent, lanes = stage.vector.extent, unroll * (_WIDEST_REGISTER // size)
+    return unroll if not is_int(extent) or int(extent) >= 4 * lanes else 1
 
 
 def _aligned_unroll(
