@@ -15,7 +15,7 @@ import numpy as np
 from aot.backends.cpp.context import KernelContext
 from aot.backends.cpp.lanes import VectorAxis, lane_step
 from aot.backends.cpp.text import is_half
-from aot.backends.cpp.width import MOST_LANES
+from aot.backends.cpp.width import MOST_LANES, NEAR
 from aot.ir.dtypes import UINT8, UINT16, DType
 from aot.ir.kernels import NestKernel, Stage
 from aot.ir.nests import Buffer, LoopNest
@@ -30,10 +30,7 @@ from aot.ir.scalar import (
     postorder,
     rebuild,
 )
-from aot.symbolic import Expr, integer
-
-_NEAR = (integer(0), integer(1), integer(-1))
-"""Steps from lane to lane of moves that a register's width makes faster."""
+from aot.symbolic import Expr
 
 _WORDS = {1: UINT8, 2: UINT16}
 """By bytes."""
@@ -96,7 +93,7 @@ def _follow_stage(stage: Stage, context: KernelContext, flow: _Flow) -> None:
             return False
         axis = VectorAxis(stage.vector.symbol, MOST_LANES)
         varies = any(axis.symbol in named_symbols(n) for n in postorder(bound))
-        return varies or lane_step(context.offset(buffer, index), axis) not in _NEAR
+        return varies or lane_step(context.offset(buffer, index), axis) not in NEAR
 
     for nest in stage.nests:
         for node in postorder(nest.roots):

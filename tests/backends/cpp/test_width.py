@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from aot.ir.dtypes import BFLOAT16, BOOL, FLOAT32, FLOAT64, INT8, INT32, DType
+from aot.ir.dtypes import BFLOAT16, BOOL, FLOAT16, FLOAT32, FLOAT64, INT8, INT32, DType
 from aot.ir.scalar import binary, cast, const
 from tests.backends.kernel_runner import GraphMaker, Program, axes, machine_levels, nest
 from tests.settings import seeded
@@ -45,3 +45,15 @@ def test_narrow_stores_fill_a_register(source: DType, target: DType, times: int)
 def test_short_rows_are_no_ends_of_wide_vectors() -> None:
     (function,) = _converted(FLOAT32, BOOL, 100).emitted.functions
     assert "W0" not in function.text
+
+
+def test_lanes_that_are_read_one_by_one_fill_no_narrow_register() -> None:
+    """Sixteen words one by one take longer than eight twice."""
+    maker = GraphMaker()
+    i, j = axes(3, 1030)
+    maker.buffer("x", FLOAT16, [3, 3090])
+    out = maker.output("o", FLOAT16, [3, 1030])
+    read = maker.read("x", i.symbol, 3 * j.symbol)
+    maker.kernel([nest("n", [i, j], [], (out, [i.symbol, j.symbol], read))], outer=1)
+    (function,) = Program(maker.graph(), levels=machine_levels()).emitted.functions
+    assert "aot::load_strided<float, L0>" in function.text and "W0" not in function.text
