@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from aot.ir.decisions import Decision
 from aot.ir.loops import LoopGraph
 from aot.ir.machine import Machine

@@ -38,9 +38,7 @@ def test_the_extrema_are_read_behind_the_places() -> None:
         check_same(graph, taken, {"s0": size})
 
 
-@pytest.mark.parametrize(
-    ("combines", "other"), [(("min",), "max"), (("sum",), "max"), ((), "min")]
-)
+@pytest.mark.parametrize(("combines", "other"), [(("min",), "max"), (("sum",), "max"), ((), "min")])
 def test_other_results_stay(combines: tuple[str, ...], other: str) -> None:
     graph = _graph(*combines, other=other)
     assert take_extrema_at_places(graph, DEVICE) is graph

@@ -362,7 +362,9 @@ def test_places_of_extrema_in_short_and_long_rows_and_across(
         check([lambda x: [r.to(torch.float64) for f in both for r in f(x)]], x)
 
 
-@pytest.mark.parametrize("dtype", [torch.int16, torch.bfloat16, torch.uint8, torch.int32, torch.float64])
+@pytest.mark.parametrize(
+    "dtype", [torch.int16, torch.bfloat16, torch.uint8, torch.int32, torch.float64]
+)
 def test_places_and_extrema_of_rows_are_one_kernel(dtype: torch.dtype) -> None:
     """It reads the row once: what stands at a place is the extremum."""
     target = Target("cpu", (SETTINGS.level,))
