@@ -13,6 +13,7 @@ from aot.passes.align_slices import align_slices
 from aot.passes.dead_code import remove_dead_code
 from aot.passes.empty import settle_empty
 from aot.passes.expand_templates import expand_templates
+from aot.passes.extrema_at_places import take_extrema_at_places
 from aot.passes.fold_weights import fold_weights
 from aot.passes.inline import inline_producers
 from aot.passes.join_templates import join_templates
@@ -64,6 +65,7 @@ PASSES: tuple[Pass, ...] = (
     _by_device("resolve_conflicts", resolve_conflicts),
     _by_device("join_templates", join_templates),
     _by_device("expand_templates", expand_templates),
+    _by_device("extrema_at_places", take_extrema_at_places),
     # Before folding, which puts the weights together.
     Pass("merge_products", merge_in_parts),
     _by_device("scale_weights", scale_weights),

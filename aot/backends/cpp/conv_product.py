@@ -18,7 +18,7 @@ from aot.backends.cpp.tile import ROW, epilogue_nests, is_plain, results_of
 from aot.backends.cpp.values import Body
 from aot.ir.hints import hints_of
 from aot.ir.kernels import KernelGraph
-from aot.symbolic import Expr, ceil_div, integer, product
+from aot.symbolic import Expr, ceil_div, integer, is_int, product
 
 _FEW_OUTPUTS = 32
 _MOST_OF_A_SET = 4
@@ -87,6 +87,7 @@ def _blocking(c: Convolution, graph: KernelGraph) -> MatmulBlocking:
         b_bytes=c.dtype.itemsize,
         a_contiguous=c.packed or c.w.strides[1] == 1,
         b_packed=False,
+        n_varies=not is_int(c.space.rows.extent),
     )
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from aot.backends.cpp.pieces_heuristic import Pieces, product_pieces
+from aot.ir.hints import LARGER
 
 PANEL = 16
 # Three panels a step is the register block of AVX-512; a multiple is good for every level.
@@ -95,6 +96,7 @@ def matmul_blocking(
     may_turn: bool = False,
     float16: bool = False,
     b_across: bool = False,
+    n_varies: bool = False,
 ) -> MatmulBlocking:
     """Chooses the blocking of a matmul.
 
@@ -104,12 +106,15 @@ def matmul_blocking(
     false when A's k is strided; `b_packed` when B is a plain matrix. `k_fixed`: K does not vary.
     `may_turn`: a level may compute results turned (`matmul_may_turn` in aot/tmpl/matmul.h).
     `float16`: both operands are, which tiles of bfloat16 may multiply in pieces;
-    `b_across`: columns of B are neighbours in memory.
+    `b_across`: columns of B are neighbours in memory. `n_varies`: a run may have more columns, and
+    has them in one unit where the typical ones are: each unit turns, packs and reads rows anew.
     """
     a_size = accumulator_bytes if a_bytes is None else a_bytes
     b_size = accumulator_bytes if b_bytes is None else b_bytes
     m, n, k = max(m, 1), max(n, 1), max(k, 1)
     mb = -(-m // -(-m // _ROWS)) if m_max is None else min(max(m_max, 1), _ROWS)
+    if n_varies and _unit_columns(m, mb, n, k, b_size) >= n:
+        n = max(n, min(LARGER * n, _TILE_COLUMNS))
     tiles = -(-n // _TILE_COLUMNS)
     nc = min(_round_up(-(-n // tiles), _STEP), _round_up(n, PANEL))
     nb = _unit_columns(m, mb, n, k, b_size)

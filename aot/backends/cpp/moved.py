@@ -2,12 +2,12 @@
 
 A load widens these types to float32 and a store rounds them. Where what is loaded is stored again,
 or one of two chosen, its bits say all: as integers a register holds twice as many, and no bit of a
-NaN is lost.
+NaN is lost. A sign of 16 bits is one of them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -15,7 +15,7 @@ import numpy as np
 from aot.backends.cpp.context import KernelContext
 from aot.backends.cpp.lanes import VectorAxis, lane_step
 from aot.backends.cpp.text import is_half
-from aot.backends.cpp.width import MOST_LANES
+from aot.backends.cpp.width import MOST_LANES, NEAR
 from aot.ir.dtypes import UINT8, UINT16, DType
 from aot.ir.kernels import NestKernel, Stage
 from aot.ir.nests import Buffer, LoopNest
@@ -30,13 +30,13 @@ from aot.ir.scalar import (
     postorder,
     rebuild,
 )
-from aot.symbolic import Expr, integer
-
-_NEAR = (integer(0), integer(1), integer(-1))
-"""Steps from lane to lane of moves that a register's width makes faster."""
+from aot.symbolic import Expr
 
 _WORDS = {1: UINT8, 2: UINT16}
 """By bytes."""
+
+_SIGNS = {"abs": ("and", 0x7FFF), "neg": ("xor", 0x8000)}
+"""What the operations on a sign are of an element's bits."""
 
 
 def moved_as_words(kernel: NestKernel, context: KernelContext) -> tuple[NestKernel, KernelContext]:
@@ -46,19 +46,43 @@ def moved_as_words(kernel: NestKernel, context: KernelContext) -> tuple[NestKern
     """
     every = {*kernel.reads, *kernel.writes, *kernel.local}
     halves = {name for name in every if is_half(context.buffers[name].dtype)}
+    if not halves:
+        return kernel, context
     flow = _Flow()
-    for stage in kernel.stages if halves else ():
+    kernel = _each_nest(kernel, _with_own_signs)
+    for stage in kernel.stages:
         _follow_stage(stage, context, flow)
     moved = {name for name in halves if not flow.is_spoilt(name)}
     if not moved:
         return kernel, context
-    stages = tuple(
-        replace(stage, nests=tuple(_nest(nest, moved, flow) for nest in stage.nests))
-        for stage in kernel.stages
-    )
     words = {name: _as_word(context.buffers[name]) for name in moved}
     changed = replace(context, buffers={**context.buffers, **words})
-    return replace(kernel, stages=stages), changed
+    return _each_nest(kernel, lambda nest: _nest(nest, moved, flow)), changed
+
+
+def _each_nest(kernel: NestKernel, change: Callable[[LoopNest], LoopNest]) -> NestKernel:
+    stages = tuple(
+        replace(stage, nests=tuple(change(nest) for nest in stage.nests)) for stage in kernel.stages
+    )
+    return replace(kernel, stages=stages)
+
+
+def _with_own_signs(nest: LoopNest) -> LoopNest:
+    """Signs of halves that are widened for it and rounded again, in the type itself: as exact."""
+
+    def visit(node: Node, args: tuple[Node, ...]) -> Node:
+        if node.op == "cast" and _has_sign(node.dtype) and args[0].op in _SIGNS:
+            (wide,) = args[0].args
+            if wide.op == "cast" and wide.args[0].dtype == node.dtype:
+                return make(args[0].op, node.dtype, wide.args[0])
+        return make(node.op, node.dtype, *args, attr=node.attr)
+
+    return with_roots(nest, rebuild(nest.roots, visit))
+
+
+def _has_sign(dtype: DType) -> bool:
+    """Whether a bit of the element says its sign, and nothing else; of float8 it may be a NaN."""
+    return is_half(dtype) and dtype.itemsize == 2
 
 
 def _follow_stage(stage: Stage, context: KernelContext, flow: _Flow) -> None:
@@ -69,7 +93,7 @@ def _follow_stage(stage: Stage, context: KernelContext, flow: _Flow) -> None:
             return False
         axis = VectorAxis(stage.vector.symbol, MOST_LANES)
         varies = any(axis.symbol in named_symbols(n) for n in postorder(bound))
-        return varies or lane_step(context.offset(buffer, index), axis) not in _NEAR
+        return varies or lane_step(context.offset(buffer, index), axis) not in NEAR
 
     for nest in stage.nests:
         for node in postorder(nest.roots):
@@ -91,6 +115,9 @@ def _follow(node: Node, flow: _Flow) -> None:
     if node.op == "where":
         for side in node.args[1:]:
             flow.join(node, _source(side))
+        return
+    if node.op in _SIGNS and _has_sign(node.dtype):
+        flow.join(node, _source(node.args[0]))
         return
     if is_half(node.dtype) and node.op not in ("load", "const"):
         flow.spoil(node)
@@ -146,6 +173,9 @@ def _nest(nest: LoopNest, moved: set[str], flow: _Flow) -> LoopNest:
         if is_half(dtype) and node.op != "const" and not flow.is_spoilt(node):
             dtype = _word(dtype)
             args = tuple(_as_bits(a, dtype) for a in args)
+            if node.op in _SIGNS:
+                op, bits = _SIGNS[node.op]
+                return make(op, dtype, *args, const(bits, dtype))
         return make(node.op, dtype, *args, attr=node.attr)
 
     changed = with_roots(nest, rebuild(nest.roots, visit))

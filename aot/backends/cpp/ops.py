@@ -12,13 +12,9 @@ _INFIX = {"add": "+", "sub": "-", "mul": "*", "and": "&", "or": "|", "xor": "^"}
 COMPARISONS = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
 LIMITS = {"minimum": "at_most", "maximum": "at_least"}
 """Functions in place of an operation where the second operand is a number other than zero."""
-_RENAMED = {
-    "floordiv": "div_floor",
-    "truncdiv": "div_trunc",
-    "mod": "remainder",
-    "shl": "shift_left",
-    "shr": "shift_right",
-}
+SHIFTS = {"shl": "shift_left", "shr": "shift_right"}
+"""Functions of a vector and another one, or one count for all lanes."""
+_RENAMED = {"floordiv": "div_floor", "truncdiv": "div_trunc", "mod": "remainder", **SHIFTS}
 _BOOL: dict[str, Callable[..., str]] = {
     "not": lambda a: f"~{a}",
     "bitnot": lambda a: f"~{a}",

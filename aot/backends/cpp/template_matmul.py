@@ -173,6 +173,7 @@ def _take_apart(kernel: TemplateKernel, graph: KernelGraph) -> _Product:
         may_turn=_may_turn(a, a_dtype, b_dtype, (row.extent, column.extent, k), packed),
         float16=a_dtype == b_dtype == FLOAT16,
         b_across=not packed and _along(b, turned=True) == "kAcross",
+        n_varies=not is_int(column.extent),
     )
     return _Product(
         kernel,

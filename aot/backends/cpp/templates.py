@@ -137,7 +137,7 @@ _ROWS = (
         PackedOperand(_states_weight, pack_recurrence),
     ),
     Template(Support(ResampleBytes), emit_resample_bytes),
-    Template(ScanSupport(Scan, places=2), emit_scan),
+    Template(ScanSupport(Scan, places=8), emit_scan),
     Template(ArgsortSupport(Argsort, skips=True), emit_argsort),
 )
 TEMPLATES: Mapping[type[TemplateCall], Template] = {row.support.kind: row for row in _ROWS}

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from aot.backends.cpp.context import KernelContext
 from aot.backends.cpp.indexing import Indexer, Value, Vector, is_narrow_check
-from aot.backends.cpp.ops import LIMITS, conversion, operation, reinterpretation
+from aot.backends.cpp.ops import LIMITS, SHIFTS, conversion, operation, reinterpretation
 from aot.backends.cpp.text import (
     Writer,
     index_text,
@@ -103,8 +103,8 @@ class Body(Indexer, Scoped[Value]):
         elif node.op == "where":
             text = self._where(args, lanes)
         else:
-            limited = _limited(node, texts) if lanes != "1" else None
-            text = limited or operation(node.op, args[0].dtype, texts, lanes)
+            special = _limited(node, texts) or _shifted(node, texts) if lanes != "1" else None
+            text = special or operation(node.op, args[0].dtype, texts, lanes)
         return self.name(text, node.dtype, lanes)
 
     def _where(self, args: list[Value], lanes: str) -> str:
@@ -380,6 +380,14 @@ def _limited(node: Node, texts: list[str]) -> str | None:
     if limit is None or node.args[limit].attr != node.args[limit].attr:
         return None
     return f"aot::{LIMITS[node.op]}({texts[1 - limit]}, {texts[limit]})"
+
+
+def _shifted(node: Node, texts: list[str]) -> str | None:
+    """Text of a shift of all lanes by one constant, else None."""
+    if node.op not in SHIFTS or node.args[1].op != "const":
+        return None
+    count = literal(node.args[1].attr, node.dtype)  # type: ignore[arg-type]
+    return f"aot::{SHIFTS[node.op]}({texts[0]}, {count})"
 
 
 def pointer_type(dtype: DType) -> str:

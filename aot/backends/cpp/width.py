@@ -12,7 +12,7 @@ from aot.backends.cpp.text import lane_type
 from aot.ir.hints import body_weight, is_dear, is_index
 from aot.ir.kernels import Stage
 from aot.ir.scalar import Access, Node, postorder
-from aot.symbolic import is_int
+from aot.symbolic import integer, is_int
 
 _NARROWEST_REGISTER, *_, _WIDEST_REGISTER = (level.register_bytes for level in LEVELS)
 _LANE_BYTES = {
@@ -24,6 +24,8 @@ MOST_LANES = 64
 """Of a mask."""
 TURNED_LEAST = 8
 """Points of either loop whose loads go by tiles: tiles of less are mostly empty."""
+NEAR = (integer(0), integer(1), integer(-1))
+"""Steps from lane to lane that a register's width makes faster."""
 _LIGHT = 12
 """Weight of a body of which a reduction has many sums at once."""
 
@@ -88,6 +90,7 @@ def choose_width(stage: Stage, context: KernelContext, number: int) -> Width:
     nodes = postorder(roots)
     element = _element(nodes)
     unroll = _unroll(stage, roots) * _narrowing(stage, nodes, element, context)
+    unroll = max(unroll, _packing(stage, roots, element, context))
     if stage.vector is not None:
         unroll = _aligned_unroll(stage, nodes, context, element, unroll)
     single = f"L{number}"
@@ -142,6 +145,33 @@ def _narrowing(stage: Stage, nodes: Sequence[Node], element: str, context: Kerne
     loaded = [context.buffers[n.attr.buffer].dtype for n in nodes if isinstance(n.attr, Access)]
     widest = max((dtype.itemsize for dtype in loaded), default=0)
     return max(1, _LANE_BYTES.get(element, 1) // widest) if widest else 1
+
+
+def _packing(stage: Stage, roots: Sequence[Node], element: str, context: KernelContext) -> int:
+    """How many vectors of the computed type fill one of the narrowest that is stored, if any.
+
+    They are packed two by two, and stored once. Rows that hold few of them would mostly be ends,
+    and lanes that are read one by one fill a narrow register lane by lane.
+    """
+    if stage.reduction or stage.vector is None or not _reads_neighbours(stage, roots, context):
+        return 1
+    stores = [s for nest in stage.nests for s in nest.stores]
+    size = _LANE_BYTES.get(element, 1)
+    stored = min((context.buffers[s.buffer].dtype.itemsize for s in stores), default=size)
+    most = 8 if body_weight(roots) <= _LIGHT else 2
+    unroll = min(size // stored if stored < size else 1, most)
+    extent, lanes = stage.vector.extent, unroll * (_WIDEST_REGISTER // size)
+    return unroll if not is_int(extent) or int(extent) >= 4 * lanes else 1
+
+
+def _reads_neighbours(stage: Stage, roots: Sequence[Node], context: KernelContext) -> bool:
+    """Whether every load is of neighbours, or of one element for all lanes."""
+    assert stage.vector is not None
+    axis = VectorAxis(stage.vector.symbol, MOST_LANES)
+    accesses = [n.attr for n in postorder(roots) if isinstance(n.attr, Access)]
+    return not any(
+        a.binds or lane_step(context.offset(a.buffer, a.index), axis) not in NEAR for a in accesses
+    )
 
 
 def _aligned_unroll(

@@ -37,3 +37,16 @@ def test_rows_that_are_copied_are_copied_whole():
     assert matmul_blocking(206, 16, 263, a_bytes=2, b_bytes=2).kb == 264
     assert matmul_blocking(206, 16, 600, a_bytes=2, b_bytes=2).kb == 256
     assert matmul_blocking(206, 16, 263).kb == 256
+
+
+def test_columns_that_vary_share_a_unit_and_its_rows():
+    """An example of 11 columns cuts no run of 91 into tiles of 16, each of which turns its rows."""
+    few = matmul_blocking(20, 11, 10, b_packed=False, a_contiguous=False, k_fixed=False)
+    more = matmul_blocking(
+        20, 11, 10, b_packed=False, a_contiguous=False, k_fixed=False, n_varies=True
+    )
+    assert few.nc == few.nb == 16
+    assert more.nb == more.nc == 176
+    assert matmul_blocking(20, 200, 10, n_varies=True).nc == 256
+    many = {"m": 4000, "n": 3000, "k": 3000}
+    assert matmul_blocking(**many, n_varies=True) == matmul_blocking(**many)

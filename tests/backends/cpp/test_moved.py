@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from aot.ir.dtypes import BFLOAT16, BOOL, FLOAT8_E4M3FN, FLOAT16, FLOAT32, INT64
-from aot.ir.scalar import Access, binary, cast, check_index, const, load, make, where
+from aot.ir.scalar import Access, binary, cast, check_index, const, load, make, unary, where
 from aot.symbolic import as_expr, var
 from tests.backends.kernel_runner import GraphMaker, Program, axes, machine_levels, nest
 from tests.settings import seeded
@@ -109,3 +109,38 @@ def test_buffers_of_one_kernel_are_judged_apart():
         {n: rng.normal(size=(ROWS, COLUMNS)).astype(BFLOAT16.numpy) for n in ("x", "y")},
         exact=True,
     )
+
+
+@pytest.mark.parametrize("dtype", [BFLOAT16, FLOAT16])
+def test_a_sign_is_a_bit(dtype):
+    """What frontends widen for it is not widened: a register holds twice as many elements."""
+    maker = GraphMaker()
+    i, j = axes(ROWS, COLUMNS)
+    maker.buffer("x", dtype, [ROWS, COLUMNS])
+    wide = cast(maker.read("x", i.symbol, j.symbol), FLOAT32)
+    for name in ("abs", "neg"):
+        out = maker.output(name, dtype, [ROWS, COLUMNS])
+        store = (out, [i.symbol, j.symbol], cast(unary(name, wide), dtype))
+        maker.kernel([nest(f"n_{name}", [i, j], [], store)], outer=1)
+    program = Program(maker.graph(), levels=machine_levels())
+    for function in program.emitted.functions:
+        assert "uint16_t" in function.text and "float" not in function.text
+    x = some_bits(dtype, ROWS, COLUMNS)
+    for level in machine_levels():
+        magnitudes, negatives = program.run(level, {"x": x.view(dtype.numpy)}, {})[0]
+        np.testing.assert_array_equal(magnitudes.view("u2"), x & 0x7FFF, level)
+        np.testing.assert_array_equal(negatives.view("u2"), x ^ 0x8000, level)
+
+
+def test_a_sign_of_what_is_computed_with_is_a_float():
+    maker = GraphMaker()
+    i, j = axes(ROWS, COLUMNS)
+    maker.buffer("x", BFLOAT16, [ROWS, COLUMNS])
+    x = maker.read("x", i.symbol, j.symbol)
+    magnitude = cast(unary("abs", cast(x, FLOAT32)), BFLOAT16)
+    out = maker.output("o", BFLOAT16, [ROWS, COLUMNS])
+    store = (out, [i.symbol, j.symbol], binary("add", magnitude, x))
+    maker.kernel([nest("n", [i, j], [], store)], outer=1)
+    program = Program(maker.graph(), levels=machine_levels())
+    rng = np.random.default_rng(seeded(8))
+    program.check({"x": rng.normal(size=(ROWS, COLUMNS)).astype(BFLOAT16.numpy)})

@@ -27,6 +27,12 @@ using V = aot::Vec<T, kLanes>;
       aot::store_n(z + i, EXPR, n - i);                                  \
     }                                                                    \
   }
+#define SHIFT(TYPE, T, NAME)                                                                 \
+  EXPORT void NAME##_all_##TYPE(const T* x, T* y, int64_t n, int64_t count) {                \
+    for (int64_t i = 0; i < n; i += kLanes) {                                                \
+      aot::store_n(y + i, aot::NAME(aot::load_n<T, kLanes>(x + i, n - i), T(count)), n - i); \
+    }                                                                                        \
+  }
 #define CLASS(TYPE, T, NAME)                                                       \
   EXPORT void NAME##_##TYPE(const T* x, uint8_t* y, int64_t n) {                   \
     for (int64_t i = 0; i < n; i += kLanes) {                                      \
@@ -94,6 +100,8 @@ using V = aot::Vec<T, kLanes>;
   BINARY(TYPE, T, T, remainder, aot::remainder(a, b))                        \
   BINARY(TYPE, T, T, shift_left, aot::shift_left(a, b))                      \
   BINARY(TYPE, T, T, shift_right, aot::shift_right(a, b))                    \
+  SHIFT(TYPE, T, shift_left)                                                 \
+  SHIFT(TYPE, T, shift_right)                                                \
   EXPORT void scalar_floor_##TYPE(const T* x, const T* y, T* z, int64_t n) { \
     for (int64_t i = 0; i < n; ++i) z[i] = aot::div_floor(x[i], y[i]);       \
   }
@@ -114,6 +122,27 @@ INTEGER(int16, int16_t)
 INTEGER(int8, int8_t)
 INTEGER(uint8, uint8_t)
 ARG(float32_i32, float, argmax, true, int32_t)
+
+// Several registers as lanes of fewer bytes, of 64 elements and of fewer.
+#define NARROW_LANES(FROM, A, TO, B, N)                      \
+  EXPORT void narrow_##FROM##_##TO##_##N(const A* x, B* y) { \
+    aot::store(y, aot::convert<B>(aot::load<A, N>(x)));      \
+  }
+#define NARROW(FROM, A, TO, B)     \
+  NARROW_LANES(FROM, A, TO, B, 64) \
+  NARROW_LANES(FROM, A, TO, B, 16) \
+  NARROW_LANES(FROM, A, TO, B, 8)
+NARROW(int64, int64_t, int32, int32_t)
+NARROW(int64, int64_t, int16, int16_t)
+NARROW(int64, int64_t, uint8, uint8_t)
+NARROW(uint64, uint64_t, int8, int8_t)
+NARROW(int32, int32_t, uint16, uint16_t)
+NARROW(int32, int32_t, int8, int8_t)
+NARROW(uint32, uint32_t, uint8, uint8_t)
+NARROW(int16, int16_t, int8, int8_t)
+NARROW(uint16, uint16_t, uint8, uint8_t)
+NARROW(float32, float, uint8, uint8_t)
+NARROW(float64, double, int8, int8_t)
 
 // Bytes of the lanes of masks: of comparisons, of such as meet, of bytes not 0, and of none of
 // these.

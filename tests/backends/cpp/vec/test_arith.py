@@ -202,6 +202,45 @@ def test_shifts_by_data(library, dtype):
     np.testing.assert_array_equal(binary(library, "shift_right", dtype, x, count), right)
 
 
+@pytest.mark.parametrize("dtype", INTEGERS.values(), ids=INTEGERS)
+def test_shifts_of_all_lanes_alike(library, dtype):
+    """As by data; bytes, of which no instruction shifts a vector, get no bit of a neighbour."""
+    bits = 8 * np.dtype(dtype).itemsize
+    x = samples(dtype, 402, 17)
+    for count in (0, 1, 3, bits - 1, bits, bits + 5, 100, -1):
+        if np.dtype(dtype).kind == "u" and count < 0:
+            continue
+        good = 0 <= count < bits
+        left = x << dtype(count) if good else np.zeros_like(x)
+        right = x >> dtype(count if good else bits - 1)
+        right = right if good or np.dtype(dtype).kind == "i" else np.zeros_like(x)
+        for name, expected in (("shift_left", left), ("shift_right", right)):
+            found = np.zeros_like(x)
+            call(library, f"{name}_all_{np.dtype(dtype).name}", x, found, len(x), count)
+            np.testing.assert_array_equal(found, expected, f"{name} {count}")
+
+
+NARROWED = (
+    *(("int64", narrow) for narrow in ("int32", "int16", "uint8")),
+    *(("uint64", "int8"), ("int32", "uint16"), ("int32", "int8"), ("uint32", "uint8")),
+    *(("int16", "int8"), ("uint16", "uint8"), ("float32", "uint8"), ("float64", "int8")),
+)
+
+
+@pytest.mark.parametrize(("source", "target"), NARROWED)
+def test_registers_that_are_packed_keep_low_bits(library, source, target):
+    wide = np.random.default_rng(seeded(18)).integers(-(1 << 62), 1 << 62, 64)
+    wide[::3] = wide[::3] % 256
+    if source.startswith("float"):
+        wide %= 1 << 20
+    x = wide.astype(source)
+    expected = wide.astype(target)
+    for lanes in (64, 16, 8):
+        found = np.zeros(lanes, target)
+        call(library, f"narrow_{source}_{target}_{lanes}", x, found)
+        np.testing.assert_array_equal(found, expected[:lanes], f"{lanes} lanes")
+
+
 @pytest.mark.parametrize("dtype", NUMBERS.values(), ids=NUMBERS)
 def test_reductions(level, library, dtype):
     for seed in range(20):

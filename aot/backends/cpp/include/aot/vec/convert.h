@@ -5,6 +5,10 @@
 #include "aot/vec/type.h"
 
 namespace aot {
+
+template <class B, class A, int N>
+AOT_INLINE Vec<B, N> convert(Vec<A, N> v);
+
 namespace detail {
 
 // One register to one register. W is the width in bytes of the wider of the two; the narrower one
@@ -182,6 +186,54 @@ constexpr bool kIsSmallInt = !kIsFloat<T> && sizeof(T) < 4;
 template <class T>
 constexpr bool kIsWideUnsigned = !kIsFloat<T> && !kIsSigned<T> && sizeof(T) >= 4;
 
+#if AOT_ISA_LEVEL < 4
+// Lanes as the low halves of their bits, of two registers at once: one instruction packs both,
+// where each by itself takes three. (AVX-512 has an instruction that narrows a register.)
+template <class A, class B, int N>
+constexpr bool kPacks = !kIsFloat<A> && !kIsFloat<B> &&
+                        sizeof(A) > sizeof(B) && N * sizeof(A) >= 2 * AOT_REG_BYTES;
+
+// Of lanes of less than 8 bytes the bits above the low halves are zero.
+template <class B, class A, int N>
+AOT_INLINE Vec<B, N> pack_low(Vec<A, N> v) {
+  using R = typename Vec<B, N>::R;
+#if AOT_ISA_LEVEL == 3
+  const auto l = (__m256i)v.lo.r, h = (__m256i)v.hi.r;
+  const __m256i packed = sizeof(A) == 8   ? (__m256i)_mm256_shuffle_ps((__m256)l, (__m256)h, 0x88)
+                         : sizeof(A) == 4 ? _mm256_packus_epi32(l, h)
+                                          : _mm256_packus_epi16(l, h);
+  return Vec<B, N>::of((R)_mm256_permute4x64_epi64(packed, 0xd8));
+#else
+  const auto l = (__m128i)v.lo.r, h = (__m128i)v.hi.r;
+  return Vec<B, N>::of((R)(sizeof(A) == 8   ? (__m128i)_mm_shuffle_ps((__m128)l, (__m128)h, 0x88)
+                           : sizeof(A) == 4 ? _mm_packus_epi32(l, h)
+                                            : _mm_packus_epi16(l, h)));
+#endif
+}
+// The same down to any width, of any number of registers.
+template <class B, class A, int N>
+AOT_INLINE Vec<B, N> pack(Vec<A, N> v) {
+  using Half = typename IntOf<sizeof(A) / 2, true>::type;
+  if constexpr (sizeof(A) == 8 && sizeof(B) < 4) {
+    const auto low = UnsignedOf<B>(~UnsignedOf<B>{0});
+    return pack<B>(pack<int32_t>(v) & static_cast<int32_t>(low));
+  } else if constexpr (N * sizeof(A) < 2 * AOT_REG_BYTES) {
+    return convert<B>(v);
+  } else if constexpr (N * sizeof(A) > 2 * AOT_REG_BYTES) {
+    const auto half = join(pack<Half>(v.lo), pack<Half>(v.hi));
+    if constexpr (sizeof(Half) > sizeof(B)) {
+      return pack<B>(half);
+    } else {
+      return bitcast<B>(half);
+    }
+  } else if constexpr (sizeof(Half) > sizeof(B)) {
+    return pack<B>(pack_low<Half>(v));
+  } else {
+    return pack_low<B>(v);
+  }
+}
+#endif
+
 // uint64: halves of values from 2^63 on, whose last bit keeps what was lost above a tie.
 template <class B, int N>
 AOT_INLINE Vec<B, N> float_of_uint64(Vec<uint64_t, N> v);
@@ -231,6 +283,15 @@ AOT_INLINE Vec<B, N> convert(Vec<A, N> v) {
     }
   } else if constexpr (kIsFloat<B> && kIsSmallInt<A>) {
     return convert<B>(convert<int32_t>(v));
+#if AOT_ISA_LEVEL < 4
+  } else if constexpr (detail::kPacks<A, B, N>) {
+    if constexpr (sizeof(A) < 8) {
+      const auto low = detail::UnsignedOf<B>(~detail::UnsignedOf<B>{0});
+      return detail::pack<B>(v & static_cast<A>(low));
+    } else {
+      return detail::pack<B>(v);
+    }
+#endif
   } else if constexpr (Vec<A, N>::kSplit || Vec<B, N>::kSplit) {
     return join(convert<B>(lo_half(v)), convert<B>(hi_half(v)));
   } else {

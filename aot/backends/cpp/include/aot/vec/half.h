@@ -35,7 +35,11 @@ AOT_INLINE Vec<uint16_t, N> float_to_bf16(Vec<float, N> x) {
   const Vec<uint32_t, N> bits = bitcast<uint32_t>(x);
   const Vec<uint32_t, N> odd = (bits >> 16) & 1u;
   const Vec<uint32_t, N> rounded = (bits + 0x7fffu + odd) >> 16;
-  return convert<uint16_t>(bitcast<int32_t>(select(x != x, 0x7fc0u, rounded)));
+  const auto out = bitcast<int32_t>(select(x != x, 0x7fc0u, rounded));
+#if AOT_ISA_LEVEL < 4
+  if constexpr (kPacks<int32_t, uint16_t, N>) return pack<uint16_t>(out);
+#endif
+  return convert<uint16_t>(out);
 }
 
 #if AOT_ISA_LEVEL >= 3

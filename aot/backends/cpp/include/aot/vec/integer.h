@@ -203,6 +203,59 @@ AOT_INLINE Vec<T, N> shift_right(Vec<T, N> a, Vec<T, N> b) {
   }
 }
 
+// ---- the same by one count for all lanes ----
+namespace detail {
+// Bytes have no shifts: those of words, without the bits that come from a neighbour.
+template <class T, int N>
+AOT_INLINE Vec<T, N> shift_bytes_left(Vec<T, N> a, int count) {
+  if constexpr (Vec<T, N>::kSplit) {
+    return Vec<T, N>::of(shift_bytes_left(a.lo, count), shift_bytes_left(a.hi, count));
+  } else {
+    using W = Reg<uint16_t, Vec<T, N>::kBytes / 2>;
+    const Vec<T, N> kept(static_cast<T>(0xff << count));
+    return Vec<T, N>::of((typename Vec<T, N>::R)((W)a.r << count)) & kept;
+  }
+}
+template <class T, int N>
+AOT_INLINE Vec<T, N> shift_bytes_right(Vec<T, N> a, int count) {
+  if constexpr (Vec<T, N>::kSplit) {
+    return Vec<T, N>::of(shift_bytes_right(a.lo, count), shift_bytes_right(a.hi, count));
+  } else {
+    using W = Reg<uint16_t, Vec<T, N>::kBytes / 2>;
+    const Vec<T, N> kept(static_cast<T>(0xff >> count));
+    const Vec<T, N> moved = Vec<T, N>::of((typename Vec<T, N>::R)((W)a.r >> count)) & kept;
+    if constexpr (!kIsSigned<T>) return moved;
+    const Vec<T, N> sign(static_cast<T>(0x80 >> count));
+    return (moved ^ sign) - sign;
+  }
+}
+}  // namespace detail
+template <class T, int N>
+AOT_INLINE Vec<T, N> shift_left(Vec<T, N> a, detail::Same<T> by) {
+  constexpr int64_t kBits = 8 * sizeof(T);
+  const int64_t count = static_cast<int64_t>(by);
+  if (count < 0 || count >= kBits) return Vec<T, N>(T(0));
+  if constexpr (sizeof(T) == 1) {
+    return detail::shift_bytes_left(a, static_cast<int>(count));
+  } else {
+    return a << static_cast<int>(count);
+  }
+}
+template <class T, int N>
+AOT_INLINE Vec<T, N> shift_right(Vec<T, N> a, detail::Same<T> by) {
+  constexpr int64_t kBits = 8 * sizeof(T);
+  int64_t count = static_cast<int64_t>(by);
+  if (count < 0 || count >= kBits) {
+    if constexpr (!detail::kIsSigned<T>) return Vec<T, N>(T(0));
+    count = kBits - 1;
+  }
+  if constexpr (sizeof(T) == 1) {
+    return detail::shift_bytes_right(a, static_cast<int>(count));
+  } else {
+    return a >> static_cast<int>(count);
+  }
+}
+
 // The next representable value after a in the direction of b.
 template <class T, int N>
 AOT_INLINE Vec<T, N> nextafter(Vec<T, N> a, Vec<T, N> b) {

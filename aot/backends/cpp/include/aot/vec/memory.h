@@ -281,10 +281,15 @@ AOT_INLINE void store_first(T* p, Vec<T, N> v, int64_t n) {
 }  // namespace detail
 
 // ---- contiguous ----
+// Narrow elements are loaded for each register that they fill: instructions that widen load, too.
 template <class T, int N, class S>
 AOT_INLINE Vec<T, N> load(const S* p) {
-  return detail::Storage<S>::template widen<T>(
-      detail::load_full<detail::RawType<S>, N>(detail::raw(p)));
+  using Raw = detail::RawType<S>;
+  if constexpr (Vec<T, N>::kSplit && sizeof(Raw) < sizeof(T)) {
+    return Vec<T, N>::of(load<T, N / 2>(p), load<T, N / 2>(p + N / 2));
+  } else {
+    return detail::Storage<S>::template widen<T>(detail::load_full<Raw, N>(detail::raw(p)));
+  }
 }
 // The first n lanes from memory (n <= 0: none; n >= N: all), zero elsewhere.
 template <class T, int N, class S>
@@ -389,6 +394,44 @@ AOT_INLINE Vec<T, N> load_near(const T* p) {
     return load_near_from<STEP, 1>(p, load<T, N>(p));
   }
 }
+#if AOT_ISA_LEVEL == 3
+// Lanes of p[0], p[STEP], …, an odd number of elements apart: no two of them have the same place in
+// loads of neighbours, so blends put these together, and one permutation puts them in order. Of the
+// last load no element is read beyond the last lane's. (Of 8 bytes four lanes are as soon loaded
+// one by one.)
+template <int STEP, int LOAD, class T, int N, int... L>
+AOT_INLINE Vec<T, N> blended_odd(const T* p, Vec<T, N> v, std::integer_sequence<int, L...> lanes) {
+  if constexpr (LOAD == STEP) {
+    return Vec<T, N>::of(__builtin_shufflevector(v.r, v.r, (L * STEP % N)...));
+  } else {
+    constexpr auto is_here = [](int place) {
+      for (int lane = 0; lane < N; ++lane) {
+        if (lane * STEP % N == place) return lane * STEP / N == LOAD;
+      }
+      return false;
+    };
+    Vec<T, N> loaded;
+    if constexpr (LOAD == STEP - 1) {
+      typename Vec<SignedOf<T>, N>::R there = {(L <= N - STEP ? -1 : 0)...};
+      using Move = MaskedMove<sizeof(T), N * sizeof(T)>;
+      loaded.r = (typename Vec<T, N>::R)Move::load(p + LOAD * N, (RawOf<Vec<T, N>>)there);
+    } else {
+      loaded = load<T, N>(p + LOAD * N);
+    }
+    const auto both = __builtin_shufflevector(v.r, loaded.r, (is_here(L) ? N + L : L)...);
+    return blended_odd<STEP, LOAD + 1>(p, Vec<T, N>::of(both), lanes);
+  }
+}
+template <class T, int N, int STEP>
+AOT_INLINE Vec<T, N> load_odd(const T* p) {
+  if constexpr (Vec<T, N>::kSplit) {
+    constexpr int kHalf = N / 2;
+    return Vec<T, N>::of(load_odd<T, kHalf, STEP>(p), load_odd<T, kHalf, STEP>(p + kHalf * STEP));
+  } else {
+    return blended_odd<STEP, 1>(p, load<T, N>(p), std::make_integer_sequence<int, N>());
+  }
+}
+#endif
 template <class T, int N>
 inline constexpr bool kLoadsNear = AOT_ISA_LEVEL >= 4 && sizeof(T) >= 4 && sizeof(T) * N >= 64;
 }  // namespace detail
@@ -408,6 +451,15 @@ AOT_INLINE Vec<T, N> load_strided(const S* p, int64_t stride) {
       return Wide::template widen<T>(detail::load_near<Raw, N, 8>(raw));
     }
   }
+#if AOT_ISA_LEVEL == 3
+  if constexpr (sizeof(Raw) == 4 && N >= 8) {
+    if (__builtin_constant_p(stride) && (stride == 3 || stride == 5)) {
+      const Raw* const raw = detail::raw(p);
+      return detail::Storage<S>::template widen<T>(stride == 3 ? detail::load_odd<Raw, N, 3>(raw)
+                                                               : detail::load_odd<Raw, N, 5>(raw));
+    }
+  }
+#endif
   if (N > 1 && __builtin_constant_p(stride) && (stride == -1 || stride == 2)) {
     const Raw* const raw = detail::raw(p);
     return detail::Storage<S>::template widen<T>(stride == 2 ? detail::load_evens<Raw, N>(raw)
