@@ -54,6 +54,7 @@ def _give_to_branches(module: GraphModule) -> None:
         for side in sides:
             _give_to_branches(side)
             for constant in list(_constants(side)):
+                _check_unwritten(constant)
                 tensor = getattr(side, str(constant.target))
                 key = (_storage(tensor), tensor.shape, tensor.stride(), tensor.storage_offset())
                 if key not in places:
@@ -66,6 +67,17 @@ def _give_to_branches(module: GraphModule) -> None:
                 _replace(constant, operands[places[key] - 1 - len(places)])
         for side in sides:
             side.recompile()
+
+
+def _check_unwritten(constant: Node) -> None:
+    """Raises RuntimeError, in torch's words, where a branch or a loop writes to its constant.
+
+    Such is a buffer of the model's that it reaches by `.data`, of which the trace knows nothing.
+    """
+    for user in constant.users:
+        schema = getattr(user.target, "_schema", None)
+        if schema is not None and schema.is_mutable and user.args[:1] == (constant,):
+            raise RuntimeError(f"Constant {constant.target} is mutated in the forward method")
 
 
 def _storage(tensor: torch.Tensor) -> int:

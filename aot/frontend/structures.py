@@ -119,7 +119,8 @@ def shapes_by_part(signature: inspect.Signature, example: Any, shapes: Any) -> A
     """The dynamic shapes, with a list for each object of a class: torch takes no other form.
 
     Those of an object may be an object of the same class, a dict by name, or None, as those of any
-    container may where nothing is dynamic in it.
+    container may where nothing is dynamic in it. Those of inputs that `*args` alone collects, as
+    the forward of a wrapper does, may be given one by one.
 
     Args:
         signature: Of forward.
@@ -130,9 +131,19 @@ def shapes_by_part(signature: inspect.Signature, example: Any, shapes: Any) -> A
     given = signature.bind(*args, **kwargs).arguments
     if isinstance(shapes, Mapping):
         return {k: _by_part(given[k], s) if k in given else s for k, s in shapes.items()}
+    if isinstance(shapes, (tuple, list)) and _are_collected(signature, given):
+        whole = len(shapes) == 1 and isinstance(shapes[0], (tuple, list))
+        if len(shapes) == len(args) and not (whole and len(shapes[0]) == len(args)):
+            shapes = (tuple(shapes),)
     if isinstance(shapes, (tuple, list)) and len(shapes) == len(given):
         return type(shapes)(map(_by_part, given.values(), shapes))
     return shapes
+
+
+def _are_collected(signature: inspect.Signature, given: Mapping[str, Any]) -> bool:
+    """Whether all inputs are those of one catch-all parameter."""
+    kinds = [signature.parameters[name].kind for name in given]
+    return kinds == [inspect.Parameter.VAR_POSITIONAL]
 
 
 def _by_part(value: Any, shapes: Any) -> Any:

@@ -60,6 +60,20 @@ def test_nothing_is_dynamic_in_a_container_without_shapes() -> None:
     assert [d.label for d in ingest(captured)[0].dims] == ["k"]
 
 
+@pytest.mark.parametrize("inputs", [1, 2])
+def test_shapes_of_collected_inputs_may_be_given_one_by_one(inputs: int) -> None:
+    shapes = tuple({0: Dim(name)} for name in "nk"[:inputs])
+    example = tuple(torch.ones(3 + k, 2) for k in range(inputs))
+    for given in (shapes, (shapes,), {"args": shapes}):
+        captured = capture_module(
+            Calls(lambda *x: [t + 1 for t in x]), example, dynamic_shapes=given
+        )
+        graph, _ = ingest(captured)
+        labels = labels_of(graph.dims)
+        sizes = [graph.types[name].shape[0] for name in graph.inputs]
+        assert [str(labels[size]) for size in sizes] == list("nk"[:inputs])
+
+
 class Mode(enum.Enum):
     """A constant of the model's own."""
 
