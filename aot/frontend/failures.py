@@ -113,7 +113,7 @@ _CAUSES = (
         "Use padded tensors with a mask, or all values one after the other with their offsets.",
     ),
     _Cause(
-        r"Constant \S+ is mutated in the forward method",
+        r"Constant \S+ is mutated in the forward",
         "forward changes a tensor that the module does not know as a buffer",
         "Give it to register_buffer; where another module holds it, that one has to be a submodule "
         "and no variable around forward.",

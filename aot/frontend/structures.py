@@ -160,9 +160,9 @@ def _by_part(value: Any, shapes: Any) -> Any:
         return [_by_part(child, s) for (_, child), s in zip(parts, own, strict=True)]
     if type(value) is dict and type(shapes) is dict:
         return {k: _by_part(value.get(k), s) for k, s in shapes.items()}
-    if isinstance(value, (tuple, list)) and type(shapes) in (tuple, list):
-        if len(shapes) == len(value):
-            return type(shapes)(map(_by_part, value, shapes))
+    both = isinstance(value, (tuple, list)) and type(shapes) in (tuple, list)
+    if both and len(shapes) == len(value):
+        return type(shapes)(map(_by_part, value, shapes))
     return shapes
 
 

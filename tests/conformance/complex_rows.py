@@ -109,6 +109,7 @@ FUNCTIONS = """exp expm1 exp2 log log2 log10 log1p sqrt rsqrt sin cos tan asin a
 tanh asinh acosh atanh sigmoid reciprocal square sgn""".split()
 """Of one argument, with results of their own type."""
 
+
 def _as_parts(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
     """As the reals that its memory holds, some of these as complex numbers again."""
     reals = x.view(x.real.dtype)

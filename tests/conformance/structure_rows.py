@@ -226,7 +226,11 @@ def _bits(x: torch.Tensor) -> torch.Tensor:
 def _bits_by_size(x: torch.Tensor) -> list[torch.Tensor]:
     """Elements cut into smaller ones and joined to larger ones, and larger ones cut again."""
     cut = [x.view(d) for d in (torch.uint8, torch.int16, torch.int32, torch.int64)]
-    return [*cut, x.view(torch.int64).view(torch.int16), x.view(torch.uint8)[..., 8:24].view(x.dtype)]
+    return [
+        *cut,
+        x.view(torch.int64).view(torch.int16),
+        x.view(torch.uint8)[..., 8:24].view(x.dtype),
+    ]
 
 
 def _even(dtype: torch.dtype) -> Sequence[Args]:
