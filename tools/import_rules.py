@@ -84,7 +84,7 @@ KINDS_IN = re.compile(r"aot/ir/templates/|aot/backends/\w+/template")
 """Where a call may be asked which it is; everyone else asks what all kinds answer."""
 
 NEVER = ("torch._inductor", "torch._dynamo", "torch.compile")
-NEVER_BUT = {"aot/frontend/loop_functions.py": "torch._dynamo.utils"}
+NEVER_BUT = {"aot/frontend/loop_functions.py": ("torch._dynamo.utils", "torch._dynamo.guards")}
 """Who may import what of these: torch.export makes graphs of loops' functions with it, and which
 functions are ours is said there or nowhere."""
 RUNTIME = "runtime/aot_runtime/"
@@ -171,7 +171,7 @@ def _file_of(path: str, imported: Import, paths: Mapping[str, str]) -> str:
 
 def problem_with(path: str, module: str) -> str:
     """What is wrong with the file's importing the module; "" when it may."""
-    for never in NEVER if NEVER_BUT.get(path) != module else ():
+    for never in NEVER if module not in NEVER_BUT.get(path, ()) else ():
         if module == never or module.startswith(never + "."):
             return f"nobody imports {never}"
     top = module.split(".", maxsplit=1)[0]

@@ -22,6 +22,10 @@ def lift_constants(program: ExportedProgram) -> None:
     None of a function whose operator gives it numbers alone, and so no tensor.
     """
     module = program.graph_module
+    for part in module.modules():
+        if isinstance(part, GraphModule):
+            for constant in _constants(part):
+                _check_unwritten(constant)
     _give_to_branches(module)
     specs = program.graph_signature.input_specs
     count = sum(spec.kind is not InputKind.USER_INPUT for spec in specs)
@@ -66,6 +70,39 @@ def _give_to_branches(module: GraphModule) -> None:
                 _replace(constant, operands[places[key] - 1 - len(places)])
         for side in sides:
             side.recompile()
+
+
+def _check_unwritten(constant: Node) -> None:
+    """Raises RuntimeError, in torch's words, where a graph writes to its constant.
+
+    Such is a buffer of the model's that it reaches by `.data`, of which the trace knows nothing.
+    """
+    views = [constant]
+    for view in views:
+        for user in view.users:
+            schema = getattr(user.target, "_schema", None)
+            if schema is None:
+                views += _inside(user, view)
+            elif user.args[:1] == (view,) and user.target is not torch.ops.aten.detach_.default:
+                if schema.is_mutable:
+                    raise RuntimeError(f"Constant {constant.target} is mutated in the forward")
+                if any(result.alias_info is not None for result in schema.returns):
+                    views.append(user)
+
+
+def _inside(call: Node, operand: Node) -> list[Node]:
+    """What a graph that is called with its operands behind it, as in a mode, has for this one."""
+    if operand not in call.args:
+        return []
+    place = call.args.index(operand)
+    for before in range(place - 1, -1, -1):
+        graph = call.args[before]
+        if isinstance(graph, Node) and graph.op == "get_attr":
+            called = getattr(call.graph.owning_module, str(graph.target), None)
+            if isinstance(called, GraphModule):
+                given = [n for n in called.graph.nodes if n.op == "placeholder"]
+                return given[place - before - 1 :][:1]
+    return []
 
 
 def _storage(tensor: torch.Tensor) -> int:

@@ -62,7 +62,7 @@ from aot.frontend.remade_views import remade_views
 from aot.frontend.run_numbers import Namespace, asks_for_number, open_numbers, user_modules
 from aot.frontend.size_decisions import SizeDecision, hearing
 from aot.frontend.source import ModelSource, ShapeSpec, read_model_file
-from aot.frontend.structures import name_parts, register_dataclasses, spelled_out
+from aot.frontend.structures import name_parts, register_dataclasses, shapes_by_part, spelled_out
 from aot.frontend.transformer_masks import settled_masks
 from aot.frontend.true_loops import TrueLoops, Turn, TurnFails
 from aot.frontend.turns import settle
@@ -156,7 +156,11 @@ def capture(
     """
     _check_arguments(source)
     args, kwargs = _one_for_each((source.args, source.kwargs))
-    source = replace(source, args=args, kwargs=kwargs)
+    register_dataclasses((args, kwargs))
+    shapes = shapes_by_part(
+        inspect.signature(source.module.forward), (args, kwargs), source.dynamic_shapes
+    )
+    source = replace(source, args=args, kwargs=kwargs, dynamic_shapes=shapes)
     with eval_mode(source.module), _quiet(), torch.no_grad():
         names = _parameter_names(source)
         with UserCode(export_error(source, names)):

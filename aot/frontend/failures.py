@@ -113,7 +113,7 @@ _CAUSES = (
         "Use padded tensors with a mask, or all values one after the other with their offsets.",
     ),
     _Cause(
-        r"Constant \S+ is mutated in the forward method",
+        r"Constant \S+ is mutated in the forward",
         "forward changes a tensor that the module does not know as a buffer",
         "Give it to register_buffer; where another module holds it, that one has to be a submodule "
         "and no variable around forward.",
@@ -176,6 +176,15 @@ def export_error(
                 where=where,
                 details=details,
                 advice="When the model changes one of them, register the tensor once.",
+            )
+        scripted = _scripted_part(source.module)
+        if scripted:
+            return ExportError(
+                f"torch.export cannot trace {scripted}, a TorchScript module with weights",
+                where=where,
+                details=details,
+                advice="Use the Python module that it was made from; functions of torch.jit.script "
+                "may stay.",
             )
         text = first_lines(error) + _through_nested(error)
         for cause in _CAUSES:
@@ -339,6 +348,14 @@ def _tied_buffers(module: torch.nn.Module) -> list[str]:
     for name, buffer in module.named_buffers(remove_duplicate=False):
         names.setdefault(id(buffer), []).append(name)
     return next((found for found in names.values() if len(found) > 1), [])
+
+
+def _scripted_part(module: torch.nn.Module) -> str:
+    """The first part that is a TorchScript module with weights; "" for none."""
+    for name, part in module.named_modules():
+        if name and isinstance(part, torch.jit.ScriptModule) and any(True for _ in _weights(part)):
+            return name
+    return ""
 
 
 def _rest(source: ModelSource) -> str:

@@ -10,6 +10,7 @@ from itertools import chain
 from typing import Any
 
 import torch
+from torch._subclasses.fake_tensor import FakeTensor
 from torch.export.graph_signature import InputKind, InputSpec
 from torch.utils import _pytree as pytree
 
@@ -130,6 +131,18 @@ def _read_weight(
         raise ExportError(
             f"the model holds {fqn} of type {kind}, which packages cannot hold",
             advice=advice_on(kind) if isinstance(kind, torch.dtype) else "",
+        )
+    if stored.layout != torch.strided:
+        raise ExportError(
+            f"the model holds {fqn}, a sparse tensor, which packages cannot hold",
+            advice="Register its rows, columns and values as buffers, and add up products by "
+            "zeros.index_add(0, rows, values[:, None] * x[columns]); or its to_dense().",
+        )
+    if isinstance(stored, FakeTensor):
+        raise ExportError(
+            f"the model keeps {fqn}, a tensor without values that was made while it was traced",
+            advice="Compute it anew in every call, or keep it before the model is packaged: what "
+            "forward, or a function transform as torch.func.linearize, remembers has no values.",
         )
     first = ties.setdefault(identity_of(stored), node.name)
     if first != node.name and (changes or first in given.states):

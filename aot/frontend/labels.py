@@ -7,6 +7,8 @@ from typing import Any
 
 import torch
 
+from aot.frontend.structures import parts_of
+
 InputAxis = tuple[int, int]
 """(tensor input's position, axis)."""
 
@@ -74,6 +76,8 @@ def _walk(value: Any, spec: Any, position: int, wanted: dict[InputAxis, Any]) ->
         steps = list(value.items())
     elif isinstance(value, (tuple, list)):
         steps = list(enumerate(value))
+    else:
+        steps = list(enumerate(child for _, child in parts_of(value) or ()))
     for step, child in steps:
         has = isinstance(spec, Mapping) and step in spec
         has = has or (isinstance(spec, (tuple, list)) and step < len(spec))

@@ -239,6 +239,16 @@ def _read_control_call(context: Context, call: NodeCall) -> None:
     context.bindings.bind(call.node.name, tuple(ValueRef(name) for name in op.outputs))
 
 
+_SPARSE = (
+    "of a sparse tensor, which packages do not have: keep rows, columns and values, and add up "
+    "products by zeros.index_add(0, rows, values[:, None] * x[columns])"
+)
+
+
+def _is_plain(value: Any) -> bool:
+    return not isinstance(value, torch.Tensor) or value.layout == torch.strided
+
+
 def _read_tensor_call(context: Context, call: NodeCall) -> None:
     node, value, target, ops = call.node, call.value, call.target, context.ops
     given, named = of_memory(node) if target in STRIDED else (node.args, node.kwargs)
@@ -246,6 +256,8 @@ def _read_tensor_call(context: Context, call: NodeCall) -> None:
     kwargs = {k: context.argument(v) for k, v in named.items()}
     several = isinstance(value, (tuple, list))
     results = tuple(value) if several else (value,)
+    if not all(map(_is_plain, (*results, *(n.meta.get("val") for n in node.all_input_nodes)))):
+        raise ValueError(_SPARSE)
     names = _result_names(call, len(results), several=several)
     for name, result in zip(names, results, strict=True):
         if name is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import enum
 import functools
+import inspect
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -94,6 +95,89 @@ def _text_of_result(leaf: Any) -> Any:
     if isinstance(leaf, enum.Enum):
         return leaf.name
     return str(leaf) if isinstance(leaf, SPELLED) else leaf
+
+
+def parts_of(value: Any) -> list[tuple[Any, Any]] | None:
+    """What an object of a registered class holds, each with its name or its number.
+
+    None for what is no such object: a tensor, a number, a list, a dict.
+    """
+    node = pytree.SUPPORTED_NODES.get(type(value))
+    if node is None or type(value) in pytree.BUILTIN_TYPES:
+        return None
+    if node.flatten_with_keys_fn is None:
+        return list(enumerate(node.flatten_fn(value)[0]))
+    return [(_name_of(key), child) for key, child in node.flatten_with_keys_fn(value)[0]]
+
+
+def _name_of(key: Any) -> Any:
+    """A key of torch's: of an attribute, a mapping or a sequence."""
+    return next(getattr(key, kind) for kind in ("name", "key", "idx") if hasattr(key, kind))
+
+
+def shapes_by_part(signature: inspect.Signature, example: Any, shapes: Any) -> Any:
+    """The dynamic shapes, with a list for each object of a class: torch takes no other form.
+
+    Those of an object may be an object of the same class, a dict by name, or None, as those of any
+    container may where nothing is dynamic in it. Those of inputs that `*args` alone collects, as
+    the forward of a wrapper does, may be given one by one.
+
+    Args:
+        signature: Of forward.
+        example: Positional and keyword inputs.
+        shapes: As the user wrote them.
+    """
+    args, kwargs = example
+    given = signature.bind(*args, **kwargs).arguments
+    if isinstance(shapes, Mapping):
+        return {k: _by_part(given[k], s) if k in given else s for k, s in shapes.items()}
+    if isinstance(shapes, (tuple, list)) and _are_collected(signature, given):
+        whole = len(shapes) == 1 and isinstance(shapes[0], (tuple, list))
+        if len(shapes) == len(args) and not (whole and len(shapes[0]) == len(args)):
+            shapes = (tuple(shapes),)
+    if isinstance(shapes, (tuple, list)) and len(shapes) == len(given):
+        return type(shapes)(map(_by_part, given.values(), shapes))
+    return shapes
+
+
+def _are_collected(signature: inspect.Signature, given: Mapping[str, Any]) -> bool:
+    """Whether all inputs are those of one catch-all parameter."""
+    kinds = [signature.parameters[name].kind for name in given]
+    return kinds == [inspect.Parameter.VAR_POSITIONAL]
+
+
+def _by_part(value: Any, shapes: Any) -> Any:
+    if shapes is None:
+        return _nothing(value)
+    parts = parts_of(value)
+    if parts is not None:
+        if isinstance(shapes, (tuple, list)):
+            own: list[Any] = [*shapes]
+        else:
+            own = [_part_of(shapes, name) for name, _ in parts]
+        if len(own) != len(parts):
+            return shapes
+        return [_by_part(child, s) for (_, child), s in zip(parts, own, strict=True)]
+    if type(value) is dict and type(shapes) is dict:
+        return {k: _by_part(value.get(k), s) for k, s in shapes.items()}
+    both = isinstance(value, (tuple, list)) and type(shapes) in (tuple, list)
+    if both and len(shapes) == len(value):
+        return type(shapes)(map(_by_part, value, shapes))
+    return shapes
+
+
+def _nothing(value: Any) -> Any:
+    """None for each tensor, as torch nests it."""
+    parts = parts_of(value)
+    if parts is not None:
+        return [_nothing(child) for _, child in parts]
+    if type(value) is dict:
+        return {k: _nothing(v) for k, v in value.items()}
+    return type(value)(map(_nothing, value)) if type(value) in (tuple, list) else None
+
+
+def _part_of(shapes: Any, name: Any) -> Any:
+    return shapes.get(name) if isinstance(shapes, Mapping) else getattr(shapes, str(name), None)
 
 
 def name_parts(value: Any) -> None:

@@ -157,7 +157,10 @@ def interpret_outline(
         return interpret_loops(outline.only, inputs, weights, dims, states)
     held = {} if states is None else states
     frame, slices = outline.frame, slices_of(outline.flow)
-    arrays: dict[str, Array] = dict(inputs)
+    # Branches, loops and assertions may read what no part does.
+    kept = (*frame.weights, *frame.states)
+    arrays = {name: held[fqn] if fqn in held else weights(fqn) for name, fqn in kept}
+    arrays.update(inputs)
     sizes = dict(dims)
 
     def part(graph: LoopGraph) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -20,7 +20,7 @@ from aot.lowering.complex_parts import (
     plain,
     stored,
 )
-from aot.symbolic import integer, row_major_strides
+from aot.symbolic import Expr, integer, row_major_strides
 
 F = TypeVar("F", bound=Callable[..., GraphValue])
 
@@ -43,6 +43,27 @@ def view_as_real(call: ComplexCall, x: ComplexParts) -> GraphValue:
 def view_as_complex(call: ComplexCall, x: ValueRef) -> GraphValue:
     """The last dimension's two elements as parts."""
     return call.emitter.separated(x, call.name, call.result)
+
+
+@_row("view.dtype")
+def view_dtype(call: ComplexCall, x: GraphValue, dtype: DType) -> GraphValue:
+    """The parts, one after the other as they lie in memory, as those of another type."""
+    held, made = call.type_of(x), stored(call.result)
+    if isinstance(x, ComplexParts):
+        pairs, flat = (*held.shape, integer(2)), (*held.shape[:-1], held.shape[-1] * 2)
+        x = call.real("aten.stack.default", (x.re, x.im), -1, type_=dense(held, pairs))
+        x = call.real("aten.view.default", x, flat, type_=dense(held, flat))
+    if call.result.dtype.is_complex:
+        flat = (*made.shape[:-2], made.shape[-2] * 2)
+        x = call.real(call.target, x, made.dtype, type_=dense(made, flat))
+        x = call.real("aten.view.default", x, made.shape, type_=dense(made, made.shape))
+        return call.emitter.separated(x, call.name, call.result)
+    return call.real(call.target, x, made.dtype, type_=dense(made, made.shape))
+
+
+def dense(like: TensorType, shape: Sequence[Expr]) -> TensorType:
+    """That type in another shape, row by row."""
+    return TensorType(like.dtype, tuple(shape), row_major_strides(shape))
 
 
 @_row("real.default")

@@ -196,7 +196,11 @@ def apply(call: ComplexCall) -> tuple[GraphValue | None, ...]:
 
 
 AS_STORED = frozenset(
-    f"aten.{name}.default" for name in ("view_as_real", "view_as_complex", "real", "imag")
+    f"aten.{name}"
+    for name in (
+        *("view_as_real.default", "view_as_complex.default"),
+        *("real.default", "imag.default", "view.dtype"),
+    )
 )
 """Operators that look at parts as they are stored."""
 

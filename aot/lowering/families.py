@@ -8,6 +8,7 @@ from aot.lowering import (  # noqa: F401  each fills the registry
     activations,
     attention,
     binary,
+    bit_views,
     compaction,
     complex_factors,
     complex_formulas,

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from aot.ir.dtypes import DType
-from aot.ir.scalar import Node, make
 from aot.lowering.axes import (
     clamp_position,
     insert,
@@ -424,22 +422,6 @@ def channel_shuffle(call: Call, x: Tensor, groups: int) -> Tensor:
     return moved(
         x, x.shape, lambda at: replace(at, 1, Modulo(at[1], g) * each + FloorDiv(at[1], g))
     )
-
-
-@REGISTRY.row("aten.view.dtype")
-def view_dtype(call: Call, x: Tensor, dtype: DType) -> Tensor:
-    """The same bits as another type of the same size.
-
-    Raises:
-        CannotLower: The types differ in size.
-    """
-    if dtype.itemsize != x.dtype.itemsize:
-        raise CannotLower(f"view of {x.dtype} as {dtype}: the sizes differ")
-
-    def body(at: tuple[Expr, ...]) -> Node:
-        return make("bitcast", dtype, x.load(at))
-
-    return call.builder.pointwise(x.shape, dtype, body)
 
 
 @REGISTRY.row("aten.repeat.default", "aten.tile.default")

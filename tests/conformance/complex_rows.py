@@ -109,6 +109,13 @@ FUNCTIONS = """exp expm1 exp2 log log2 log10 log1p sqrt rsqrt sin cos tan asin a
 tanh asinh acosh atanh sigmoid reciprocal square sgn""".split()
 """Of one argument, with results of their own type."""
 
+
+def _as_parts(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    """As the reals that its memory holds, some of these as complex numbers again."""
+    reals = x.view(x.real.dtype)
+    return reals + 1, reals[:, 2:8].view(x.dtype) * 2
+
+
 VIEWS: dict[str, Callable[..., Any]] = {
     "view_as_real": lambda x: torch.view_as_real(x.resolve_conj()),
     "view_as_complex": lambda x: torch.view_as_complex(torch.view_as_real(x * 2)),
@@ -225,6 +232,7 @@ ROWS: tuple[Row, ...] = (
     Row("complex32", _stored, _shaped((4, 6)), NARROW, against_eager=True),
     *(Row(f"complex {n}", getattr(torch, n), _unary, COMPLEX) for n in FUNCTIONS),
     *(Row(f"complex {n}", f, _unary, COMPLEX) for n, f in VIEWS.items()),
+    Row("complex view as real ones", _as_parts, _shaped((5, 6)), COMPLEX),
     *(Row(f"complex {n}", f, _shaped((5, 6)), COMPLEX) for n, f in REDUCTIONS.items()),
     *(Row(f"complex {n}", f, _shaped(*s), COMPLEX) for n, (f, s) in PRODUCTS.items()),
     *(

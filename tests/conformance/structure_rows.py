@@ -10,6 +10,7 @@ from torch.nn import functional as F
 
 from tests.conformance.harness import ALL, FLOATS, INTS, Args, Row, ordinary
 
+BITS = (torch.float32, torch.float64, torch.bfloat16, torch.int64, torch.int16, torch.uint8)
 FEW = (torch.float32, torch.bfloat16, torch.int64, torch.bool)
 
 
@@ -222,6 +223,20 @@ def _bits(x: torch.Tensor) -> torch.Tensor:
     return x.view(torch.int32 if x.dtype == torch.float32 else torch.int16)
 
 
+def _bits_by_size(x: torch.Tensor) -> list[torch.Tensor]:
+    """Elements cut into smaller ones and joined to larger ones, and larger ones cut again."""
+    cut = [x.view(d) for d in (torch.uint8, torch.int16, torch.int32, torch.int64)]
+    return [
+        *cut,
+        x.view(torch.int64).view(torch.int16),
+        x.view(torch.uint8)[..., 8:24].view(x.dtype),
+    ]
+
+
+def _even(dtype: torch.dtype) -> Sequence[Args]:
+    return [(ordinary(dtype, 3, 32),), (ordinary(dtype, 2, 6, 24)[:, ::2],)]
+
+
 ROWS: tuple[Row, ...] = (
     *(Row(n, f, _cube, FEW) for n, f in CUBE.items()),
     *(Row(n, f, _image, FEW[:2]) for n, f in IMAGE.items()),
@@ -231,4 +246,5 @@ ROWS: tuple[Row, ...] = (
     *(Row(n, f, _slots, FEW) for n, f in INTO.items()),
     Row("masked put", _put, _masked, ALL),
     Row("view dtype", _bits, _cube, (torch.float32, torch.float16, torch.bfloat16), True),
+    Row("view dtype of another size", _bits_by_size, _even, BITS, True),
 )

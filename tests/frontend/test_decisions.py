@@ -235,3 +235,29 @@ def test_sides_that_only_raise_say_what_the_model_says() -> None:
     captured = _capture(_raises, decide_as_example=True)
     assert _messages(captured) == ["ValueError: negative"]
     assert captured.decided == ()
+
+
+class _Prepared(torch.nn.Module):
+    """A model that a buffer says is ready, as quantisers with a first run of their own have."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("ready", torch.tensor(True))
+        self.register_buffer("rows", torch.ones(3))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if not self.ready:
+            self.rows.data[:2].copy_(x.mean(0)[:2])
+        return x - self.rows
+
+
+def test_an_assertion_may_read_a_weight_that_no_part_does() -> None:
+    x = torch.ones(2, 3)
+    captured = capture_module(_Prepared(), (x,), decide_as_example=True)
+    (found,) = interpret_lowered(captured, (x,))
+    np.testing.assert_array_equal(found, np.zeros((2, 3), np.float32))
+
+
+def test_a_first_run_that_writes_past_the_trace_is_a_decision_to_settle() -> None:
+    with pytest.raises(ExportError, match=r"decision of the model .*(\n.*)*decide_as_example=True"):
+        capture_module(_Prepared(), (torch.ones(2, 3),))

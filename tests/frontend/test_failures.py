@@ -84,6 +84,13 @@ def test_sizes_in_functions_of_a_loop_are_told(tmp_path: Path) -> None:
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_part_that_is_a_script_is_named(tmp_path: Path) -> None:
+    scripted = nn.Sequential(torch.jit.script(nn.Linear(3, 3)), nn.ReLU())
+    with pytest.raises(ExportError, match="cannot trace 0, a TorchScript module"):
+        package(scripted, (X,), path=tmp_path / "m.pkg")
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_a_script_is_no_module_to_trace(tmp_path: Path) -> None:
     with pytest.raises(ExportError, match="TorchScript"):
         package(torch.jit.script(nn.Linear(3, 3)), (X,), path=tmp_path / "m.pkg")

@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch.export import Dim
 
-from aot.errors import DynamicShapeError, ExportError, UnsupportedOperators
+from aot.errors import AotError, DynamicShapeError, ExportError, UnsupportedOperators
 from aot.frontend.capture import capture_module
 from aot.frontend.golden import examples
 from aot.frontend.ingest import ingest
@@ -388,3 +388,40 @@ def test_a_size_that_is_only_checked_is_measured() -> None:
     graph, _ = ingest(capture_module(Calls(checks), (torch.ones(5),)))
     (relation,) = graph.relations
     assert str(relation.left) in {d.name for d in graph.dims}
+
+
+class _Sparse(torch.nn.Module):
+    """A matrix of few elements, which the module keeps or makes."""
+
+    def __init__(self, matrix: torch.Tensor | None) -> None:
+        super().__init__()
+        self.matrix = matrix
+
+    def forward(self, x: torch.Tensor, at: torch.Tensor) -> torch.Tensor:
+        matrix = self.matrix
+        if matrix is None:
+            matrix = torch.sparse_coo_tensor(at, x[:, 0], (3, 3))
+        return torch.sparse.mm(matrix, x)
+
+
+@pytest.mark.parametrize(
+    ("matrix", "message"),
+    [
+        (torch.eye(3).to_sparse(), "holds matrix, a sparse tensor"),
+        (None, r"of a sparse tensor, .*index_add"),
+    ],
+    ids=["kept", "made"],
+)
+def test_sparse_tensors_are_refused(matrix: torch.Tensor | None, message: str) -> None:
+    at = torch.tensor([[0, 1, 2], [1, 0, 2]])
+    with pytest.raises(AotError, match=message):
+        ingest(capture_module(_Sparse(matrix), (torch.ones(3, 2), at)))
+
+
+def test_a_tensor_that_tracing_leaves_in_a_constant_is_refused() -> None:
+    def model(x: torch.Tensor) -> torch.Tensor:
+        y, push = torch.func.linearize(torch.sin, x)
+        return y + push(x)
+
+    with pytest.raises(ExportError, match="without values that was made while it was traced"):
+        ingest(capture_module(Calls(model), (torch.ones(3),)))

@@ -119,3 +119,18 @@ def test_scans_take_such_functions_too() -> None:
     x = torch.rand(30, 3)
     (found,) = interpret_lowered(captured, (x, scales))
     np.testing.assert_allclose(found, model(x, scales).numpy(), rtol=1e-5)
+
+
+def test_chunks_that_a_loop_turns_over_may_be_one() -> None:
+    def model(x: Tensor) -> Tensor:
+        chunks = x[: x.shape[0] // 4 * 4].reshape(x.shape[0] // 4, 4, 3)
+        _, sums = scan(lambda c, t: (c * 0.5 + t.sum(0), c + 1), x.new_zeros(3), chunks)
+        return sums
+
+    captured = _captured(model, torch.rand(32, 3))
+    (rows,) = ingest(captured)[0].dims
+    assert rows.minimum <= 4
+    for size in (4, 7, 12):
+        x = torch.rand(size, 3)
+        (found,) = interpret_lowered(captured, (x,))
+        np.testing.assert_allclose(found, model(x).numpy(), rtol=1e-5)

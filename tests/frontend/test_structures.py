@@ -10,10 +10,14 @@ import aot_runtime
 import numpy as np
 import pytest
 import torch
+from torch.export import Dim
 from torch.utils import _pytree as pytree
 
 from aot.api import package
 from aot.errors import ExportError
+from aot.frontend.capture import capture_module
+from aot.frontend.ingest import ingest
+from aot.frontend.sizes import labels_of
 from tests.calls import Calls
 
 
@@ -23,6 +27,51 @@ class Pair:
 
     left: torch.Tensor
     right: Any
+
+
+@pytest.mark.parametrize(
+    "shapes",
+    [
+        (Pair({0: Dim("n")}, Pair(None, {0: Dim("m")})), {0: Dim("k")}),
+        ({"left": {0: Dim("n")}, "right": {"right": {0: Dim("m")}}}, {0: Dim("k")}),
+        ([{0: Dim("n")}, [None, {0: Dim("m")}]], {0: Dim("k")}),
+    ],
+    ids=["objects", "dicts", "lists"],
+)
+def test_dynamic_shapes_of_objects_are_such_objects_or_dicts(shapes: Any) -> None:
+    class Model(torch.nn.Module):
+        def forward(self, pair: Pair, y: torch.Tensor) -> tuple[torch.Tensor, ...]:
+            return pair.left + 1, pair.right.left + 1, pair.right.right + 1, y + 1
+
+    example = Pair(torch.ones(3), Pair(torch.ones(4), torch.ones(5))), torch.ones(6)
+    graph, _ = ingest(capture_module(Model(), example, dynamic_shapes=shapes))
+    labels = labels_of(graph.dims)
+    sizes = [graph.types[name].shape[0] for name in graph.inputs]
+    assert [str(labels.get(size, size)) for size in sizes] == ["n", "4", "m", "k"]
+
+
+def test_nothing_is_dynamic_in_a_container_without_shapes() -> None:
+    class Model(torch.nn.Module):
+        def forward(self, many: Any, y: torch.Tensor) -> tuple[torch.Tensor, ...]:
+            return many["a"][0] + 1, many["a"][1].left + many["a"][1].right, y + 1
+
+    example = {"a": [torch.ones(3), Pair(torch.ones(4), torch.ones(4))]}, torch.ones(6)
+    captured = capture_module(Model(), example, dynamic_shapes=(None, {0: Dim("k")}))
+    assert [d.label for d in ingest(captured)[0].dims] == ["k"]
+
+
+@pytest.mark.parametrize("inputs", [1, 2])
+def test_shapes_of_collected_inputs_may_be_given_one_by_one(inputs: int) -> None:
+    shapes = tuple({0: Dim(name)} for name in "nk"[:inputs])
+    example = tuple(torch.ones(3 + k, 2) for k in range(inputs))
+    for given in (shapes, (shapes,), {"args": shapes}):
+        captured = capture_module(
+            Calls(lambda *x: [t + 1 for t in x]), example, dynamic_shapes=given
+        )
+        graph, _ = ingest(captured)
+        labels = labels_of(graph.dims)
+        sizes = [graph.types[name].shape[0] for name in graph.inputs]
+        assert [str(labels[size]) for size in sizes] == list("nk"[:inputs])
 
 
 class Mode(enum.Enum):
