@@ -20,9 +20,15 @@ from torch.utils import _traceback
 _FAKIFY = "_fakify_params_buffers"
 """What makes a fake tensor of each weight."""
 
-_BOOKKEEPING: Sequence[tuple[ModuleType, str]] = ((proxy_tensor, "track_tensor_tree"),)
-"""What notes which node each value is. What goes through the whole graph is none of it: assertions
-on sizes are written there by torch's functions of proxies, which have to be told."""
+_BOOKKEEPING: Sequence[tuple[ModuleType, str]] = (
+    (proxy_tensor, "track_tensor_tree"),
+    (_trace, "_replace_unbacked_bindings"),
+    (_trace, "_preserve_requires_grad_pass"),
+)
+"""What notes which node each value is, and of each node what its value says of itself.
+
+What writes into the whole graph is none of it: assertions on sizes are written there by torch's
+functions of proxies, which have to be told."""
 
 _WHOLE = "_create_graph_module_for_export"
 """What makes the program's own graph runnable."""

@@ -250,7 +250,7 @@ def postorder(roots: Iterable[Node]) -> tuple[Node, ...]:
     return _postorder(tuple(roots))
 
 
-@lru_cache(maxsize=1 << 10)  # of a kernel's bodies, the scheduler asks one question after another
+@lru_cache(maxsize=1 << 13)  # of a kernel's bodies, the scheduler asks one question after another
 def _postorder(roots: tuple[Node, ...]) -> tuple[Node, ...]:
     seen: set[int] = set()
     order: list[Node] = []

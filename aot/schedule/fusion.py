@@ -11,9 +11,10 @@ from aot.ir.hints import hints_of
 from aot.ir.kernels import Decision, FusedKernel, KernelGraph
 from aot.ir.loops import LoopGraph
 from aot.ir.machine import Machine
+from aot.ir.templates.base import TemplateCall
 from aot.schedule.canonical import canonical_kernel
 from aot.schedule.crossed import build_crossed_kernel, is_crossed
-from aot.schedule.groups import Group, group_of
+from aot.schedule.groups import Group, group_of, stem_of
 from aot.schedule.legality import FusionState, can_fuse
 from aot.schedule.loops import build_kernel
 from aot.schedule.order import order_kernels
@@ -45,8 +46,17 @@ def fuse(graph: LoopGraph, machine: Machine) -> KernelGraph:
 
 
 def initial_groups(graph: LoopGraph) -> tuple[Group, ...]:
-    """One group per operation."""
-    return tuple(group_of(op, k) for k, op in enumerate(graph.ops))
+    """One group per operation.
+
+    Loop variables are called after where the operation stands among those that follow one template
+    call, so that layers that are alike have loops of one name, and what is found of one's indices
+    is known of the other's.
+    """
+    groups, run = [], 0
+    for position, op in enumerate(graph.ops):
+        run = 0 if isinstance(op, TemplateCall) else run + 1
+        groups.append(group_of(op, position, stem_of(run)))
+    return tuple(groups)
 
 
 def fuse_groups(scheduler: Scheduler, groups: Sequence[Group]) -> Fused:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import count
 
 from aot.ir.loops import bases, reads, writes
 from aot.ir.nests import Axis, LoopNest
@@ -17,9 +18,10 @@ from aot.symbolic import Expr, Symbol, substitute, var
 class Group:
     """Nests that share the axes `outer`: each nest's own axes begin with exactly those.
 
-    All other loop variables are unique in the whole graph. `position`: of the first operation in
-    the graph. With a template, `outer` are the template's output axes and every nest is pointwise
-    over them; `prologue`: nests over the axes of an operand's view that compute it.
+    All other loop variables are unique in the group; `apart` makes them so in two. `position`: of
+    the first operation in the graph. With a template, `outer` are the template's output axes and
+    every nest is pointwise over them; `prologue`: nests over the axes of an operand's view that
+    compute it.
     """
 
     position: int
@@ -41,6 +43,12 @@ class Group:
         return (*self.prologue, *((self.template,) if self.template else ()), *self.nests)
 
     @cached_property
+    def stems(self) -> frozenset[str]:
+        """What the names of its loop variables begin with."""
+        axes = [*self.outer, *(a for n in self.nests for a in (*n.axes, *n.reduction))]
+        return frozenset(_stem(axis.symbol) for axis in axes)
+
+    @cached_property
     def reads(self) -> tuple[str, ...]:
         """Buffers that the members read, each once."""
         return tuple(dict.fromkeys(b for op in self.ops for b in reads(op)))
@@ -56,22 +64,61 @@ class Group:
         return {result: base for op in self.ops for result, base in bases(op).items()}
 
 
-def group_of(op: LoopOp, position: int) -> Group:
-    """A group of one operation, its loop variables made unique; all kept axes are outer."""
+def group_of(op: LoopOp, position: int, stem: str) -> Group:
+    """A group of one operation, its loop variables' names after `stem`; all kept axes are outer.
+
+    Groups of one stem have to be taken `apart` before they meet.
+    """
     if isinstance(op, TemplateCall):
-        mapping = _unique(op.output.axes, position)
+        mapping = _named(op.output.axes, stem)
         axes = _renamed_axes(op.output.axes, mapping)
         output = replace(
             op.output, axes=axes, index=tuple(substitute(e, mapping) for e in op.output.index)
         )
         return Group(position, axes, (), replace(op, output=output))
-    mapping = _unique((*op.axes, *op.reduction), position)
+    mapping = _named((*op.axes, *op.reduction), stem)
     nest = rename(op, mapping)
     return Group(position, nest.axes, (nest,))
 
 
-def _unique(axes: Iterable[Axis], position: int) -> dict[Symbol, Symbol]:
-    return {a.symbol: var(f"n{position}_{a.symbol}") for a in axes}
+def _named(axes: Iterable[Axis], stem: str) -> dict[Symbol, Symbol]:
+    return {a.symbol: var(f"{stem}_{a.symbol}") for a in axes}
+
+
+def stem_of(number: int) -> str:
+    """What names of loop variables begin with; other numbers give other ones."""
+    return f"n{number}"
+
+
+def _stem(symbol: Symbol) -> str:
+    return str(symbol).partition("_")[0]
+
+
+def apart(first: Group, second: Group) -> tuple[Group, Group]:
+    """The groups with no loop variable in common: the names of the one with fewer nests change.
+
+    That of a template's stay: two of them never meet.
+    """
+    shared = first.stems & second.stems
+    if not shared or (first.template is not None and second.template is not None):
+        return first, second
+    taken = first.stems | second.stems
+    free = (stem_of(n) for n in count() if stem_of(n) not in taken)
+    fresh = dict(zip(sorted(shared), free, strict=False))
+    if second.template is None and (
+        first.template is not None or len(second.nests) <= len(first.nests)
+    ):
+        return first, _with_stems(second, fresh)
+    return _with_stems(first, fresh), second
+
+
+def _with_stems(group: Group, fresh: Mapping[str, str]) -> Group:
+    axes = [*group.outer, *(a for n in group.nests for a in (*n.axes, *n.reduction))]
+    names = {axis.symbol: str(axis.symbol).partition("_") for axis in axes}
+    mapping = {
+        s: var(f"{fresh[old]}_{rest}") for s, (old, _, rest) in names.items() if old in fresh
+    }
+    return rename_group(group, mapping)
 
 
 def _renamed_axes(axes: Iterable[Axis], mapping: Mapping[Symbol, Expr]) -> tuple[Axis, ...]:

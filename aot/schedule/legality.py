@@ -12,7 +12,7 @@ from aot.ir.templates.base import TemplateCall
 from aot.schedule.cost import saved_bytes
 from aot.schedule.crossed import crossing, is_crossed
 from aot.schedule.epilogue import attach_epilogue
-from aot.schedule.groups import Group
+from aot.schedule.groups import Group, apart
 from aot.schedule.loops import group_cost, parallel_units
 from aot.schedule.matching import dependences, match
 from aot.schedule.precedence import Precedence
@@ -180,7 +180,7 @@ def can_fuse(state: FusionState, first: int, second: int) -> Verdict:
         return _prologue(state, first, second)
     if a.template is not None:
         near, clips = _near_parts(state, a.template), not state.machine.local_buffers
-        joined = attach_epilogue(state.graph, a, b, parts=near, clips=clips)
+        joined = attach_epilogue(state.graph, *apart(a, b), parts=near, clips=clips)
         if isinstance(joined, str):
             return _no(joined)
         return _yes("pointwise over the template's output: an epilogue", joined)
@@ -209,7 +209,7 @@ def _prologue(state: FusionState, first: int, second: int) -> Verdict:
     for name in a.writes:
         if state.readers.get(name, set()) - {first, second} or name in state.graph.results:
             return _no(f"{name} is read elsewhere")
-    joined = attach_prologue(state.graph, a, b)
+    joined = attach_prologue(state.graph, *apart(a, b))
     if isinstance(joined, str):
         return _no(joined)
     return _yes("pointwise, where the template loads: a prologue", joined)
@@ -217,7 +217,7 @@ def _prologue(state: FusionState, first: int, second: int) -> Verdict:
 
 def _fuse_nests(state: FusionState, first: int, second: int) -> Verdict:
     a, b = state.groups[first], state.groups[second]
-    matched = match(state.graph, a, b)
+    matched = match(state.graph, *apart(a, b))
     if isinstance(matched, str):
         return _no(matched)
     one, two = matched.first, matched.second

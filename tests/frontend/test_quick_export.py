@@ -57,6 +57,15 @@ def test_the_program_is_the_same_and_weights_are_no_calls(monkeypatch: pytest.Mo
     torch.testing.assert_close(ours.module()(*inputs), model(*inputs))
 
 
+def test_what_nodes_say_of_themselves_is_no_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    model, inputs = layers.layers(2, ""), layers.inputs()
+    with counted(monkeypatch) as calls, quick_export(), Traceable():
+        program = export(model, inputs)
+    # What writes assertions asks inputs and weights; nothing asks all nodes.
+    assert calls.count(torch.Tensor.stride) < len(program.graph.nodes)
+    assert torch.Tensor.requires_grad.__set__ not in calls
+
+
 def test_a_weight_of_the_users_own_class_is_asked() -> None:
     model = nn.Linear(2, 2)
     model.register_buffer("said", torch.ones(2).as_subclass(Said))

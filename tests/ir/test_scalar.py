@@ -93,6 +93,12 @@ def test_arguments_come_before_users_and_once() -> None:
     assert counts == [6]  # neg(exp(x)), exp(x), and the sum
 
 
+def test_bodies_of_a_deep_model_are_gone_through_once() -> None:
+    roots = [load(f"layer{k}", FLOAT32, (I0,)) for k in range(3000)]
+    first = [postorder([root]) for root in roots]
+    assert all(postorder([root]) is order for root, order in zip(roots, first, strict=True))
+
+
 def test_a_rebuilt_node_is_the_same_where_nothing_changed() -> None:
     root = binary("add", unary("exp", X), const(1.0, FLOAT32))
     assert rebuild([root], with_args) == [root]
