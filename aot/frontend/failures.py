@@ -354,7 +354,7 @@ def _scripted_part(module: torch.nn.Module) -> str:
     """The first part that is a TorchScript module with weights; "" for none."""
     for name, part in module.named_modules():
         if name and isinstance(part, torch.jit.ScriptModule) and any(True for _ in _weights(part)):
-            return name
+            return str(name)
     return ""
 
 
