@@ -52,7 +52,7 @@ def initial_groups(graph: LoopGraph) -> tuple[Group, ...]:
     call, so that layers that are alike have loops of one name, and what is found of one's indices
     is known of the other's.
     """
-    groups, run = [], 0
+    groups, run = [], -1
     for position, op in enumerate(graph.ops):
         run = 0 if isinstance(op, TemplateCall) else run + 1
         groups.append(group_of(op, position, stem_of(run)))
