@@ -19,7 +19,7 @@ import aot
 from aot.__main__ import main as start
 from aot.cli import run_command
 from aot.errors import CompilerFailed, ExportError, PackageWriteError
-from aot.options import CPU_LEVELS, STAGES, BuildOptions, default_cache_dir
+from aot.options import CPU_LEVELS, STAGES, TUNED, BuildOptions, default_cache_dir
 from tests.kernels import reference, write_kernels
 from tests.report.samples import sample_report
 
@@ -30,14 +30,15 @@ class FakeDriver:
     def __init__(self) -> None:
         self.asked: list[tuple[object, BuildOptions]] = []
         self.error: BaseException | None = None
+        self.measured: tuple[str, ...] = ()
 
-    def build(self, source: object, options: BuildOptions, observer):
+    def build(self, source: object, options: BuildOptions, observer, *, tune):
         self.asked.append((source, options))
         observer.stage_begin("capture")
         observer.stage_end("capture", None, 0.5)
         if self.error is not None:
             raise self.error
-        return sample_report()
+        return replace(sample_report(), measured=self.measured)
 
 
 class FakeStopped(Exception):
@@ -49,6 +50,7 @@ def driver(monkeypatch: pytest.MonkeyPatch) -> FakeDriver:
     fake = FakeDriver()
     module = types.ModuleType("aot.api")
     module.driver = types.SimpleNamespace(build=fake.build, Stopped=FakeStopped)
+    module.tuning = types.SimpleNamespace(measured=None)
     monkeypatch.setitem(sys.modules, "aot.api", module)
     monkeypatch.setattr(aot, "api", module, raising=False)
     return fake
@@ -94,6 +96,23 @@ def test_options_reach_the_driver(driver: FakeDriver, tmp_path: Path) -> None:
     assert options.verify
     assert not options.golden
     assert options.cache_dir is None
+
+
+@pytest.mark.parametrize(
+    ("given", "tried"), [((), 0), (("--tune",), TUNED), (("--tune", "20"), 20)]
+)
+def test_a_build_is_asked_to_measure(
+    driver: FakeDriver, given: tuple[str, ...], tried: int
+) -> None:
+    assert run_command(["m.py", "--target", "cuda:sm_90", *given]) == 0
+    ((_, options),) = driver.asked
+    assert options.tune == tried
+
+
+def test_what_was_measured_is_told(driver: FakeDriver, capsys) -> None:
+    driver.measured = ("matmul 1x64x64x64 float16: rows=64, 2.0 µs",)
+    assert run_command(["m.py"]) == 0
+    assert "measured: matmul 1x64x64x64 float16: rows=64, 2.0 µs\n" in capsys.readouterr().out
 
 
 def test_stopping_early_is_no_failure(driver: FakeDriver, capsys) -> None:
