@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from aot import driver, options
 from aot import tune as tuning
 from aot.backends.registry import begin
 from aot.errors import UsageError
-from aot.frontend.capture import Captured, capture_file, capture_module, capture_program
+from aot.frontend.capture import capture_file, capture_module, capture_program
 from aot.frontend.eager import eager_call
 from aot.report.model import BuildReport
 from aot.report.notebook import progress
@@ -100,28 +101,21 @@ def package(
             advice="Leave out args, kwargs and dynamic_shapes, or give the module itself.",
         )
     begin(chosen)  # compilers work while the model is captured
-    if not isinstance(module_or_program, ExportedProgram):
-        module = module_or_program
-
-        def captured(called: Sequence[str]) -> Captured:
-            return capture_module(
-                module,
-                args,
-                kwargs,
-                dynamic_shapes=dynamic_shapes,
-                extra_inputs=extra_inputs,
-                extra_kwargs=extra_kwargs,
-                operators=called,
-                decide_as_example=decide_as_example,
-            )
-
-        return driver.build(captured, chosen, progress(), tune=tuning.measured)
-    program = module_or_program
+    if isinstance(module_or_program, ExportedProgram):
+        capture = partial(capture_program, module_or_program)
+    else:
+        capture = partial(
+            capture_module,
+            module_or_program,
+            args,
+            kwargs,
+            dynamic_shapes=dynamic_shapes,
+            extra_inputs=extra_inputs,
+            extra_kwargs=extra_kwargs,
+            decide_as_example=decide_as_example,
+        )
     return driver.build(
-        lambda called: capture_program(program, operators=called),
-        chosen,
-        progress(),
-        tune=tuning.measured,
+        lambda called: capture(operators=called), chosen, progress(), tune=tuning.measured
     )
 
 

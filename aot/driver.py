@@ -140,12 +140,10 @@ def build(
 
     captured = stages.run("capture", lambda: _capture(source, given, options))
     graph, weights = stages.run("ingest", lambda: _ingest(captured, given, options))
-    found: tuple[str, ...] = ()
-    if options.tune and tune is not None:
-        tuned = stages.run("tune", partial(tune, captured, graph, options))
-        programs, found = choose_programs(options.targets, tuned.choose), tuned.found
     refuse_kernels(graph, programs)
     check_operators(graph, programs, options.operators, carried)
+    measure = None if tune is None else partial(tune, captured, graph, options)
+    programs, measured = _tuned(stages, measure, programs, options)
     with refused_by_eager(captured):
         lowered = stages.run("lower", lambda: lower_outline(outline(graph)))
         # From here on each program goes its own way: what to fuse depends on the device.
@@ -165,13 +163,29 @@ def build(
             captured, programs, memory, emitted, built.binaries, weights, carried, options
         ),
     )
-    facts = _build_facts(captured, source, programs, options)
-    linked = replace(
-        linked, entries=(*linked.entries, *files), documents=provenance_documents(facts)
-    )
+    linked = _documented(linked, files, _build_facts(captured, source, programs, options))
     nbytes = stages.run("write", lambda: _write(options, linked))
     report = _report(emitted, memory, linked, nbytes, carried, options, kept.timings)
-    return replace(report, decided=captured.decided, measured=found)
+    return replace(report, decided=captured.decided, measured=measured)
+
+
+def _tuned(
+    stages: _Stages,
+    tune: Callable[[], Tuned] | None,
+    programs: tuple[Program, ...],
+    options: BuildOptions,
+) -> tuple[tuple[Program, ...], tuple[str, ...]]:
+    """The programs with what was measured for them where that is asked for, and what that was."""
+    if tune is None or not options.tune:
+        return programs, ()
+    tuned = stages.run("tune", tune)
+    return choose_programs(options.targets, tuned.choose), tuned.found
+
+
+def _documented(linked: Linked, files: Sequence[Entry], facts: BuildFacts) -> Linked:
+    """With the files that the package carries, and what it says of its origin."""
+    entries = (*linked.entries, *files)
+    return replace(linked, entries=entries, documents=provenance_documents(facts))
 
 
 def _ingest(

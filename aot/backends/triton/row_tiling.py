@@ -235,18 +235,19 @@ def row_tile(kernel: NestKernel, context: KernelContext, hints: Hints, units: in
     while warps * WARP * THREAD_POINTS < widest and warps * (rows // block) < BUSY_WARPS * units:
         warps *= 2
     warps = NEAR_WARPS if near else min(16, warps)
-    outer = kernel.outer[-1:] if wide else kernel.outer
-    dim = TileDim("x", outer, block, 0)
+    dim = TileDim("x", kernel.outer[-1:] if wide else kernel.outer, block, 0)
     apart = kernel.outer[:-1] if wide else ()
     tile = RowTile(dim, columns, frozenset(looped), warps, pieces, apart, near)
-    held_open = not across and not looped and reads_again(kernel)
-    return _uneven(tile) if held_open and not _is_even(spaces, context) else tile
+    return tile if across or looped else _as_known(tile, kernel, context)
 
 
-def _is_even(spaces: Iterable[tuple[Expr, ...]], context: KernelContext) -> bool:
-    """Whether the compiler knows of all rows how long they are, or that they are whole vectors."""
-    open_sizes = {s for extents in spaces for e in extents for s in e.free_symbols}
-    return open_sizes <= context.even
+def _as_known(tile: RowTile, kernel: NestKernel, context: KernelContext) -> RowTile:
+    """The tile of rows that it holds: other ones where threads read by elements (`_uneven`).
+
+    That is where the compiler knows neither how long rows are nor that they are whole vectors.
+    """
+    even = all(e.free_symbols <= context.even for extents in tile.columns for e in extents)
+    return tile if even or not reads_again(kernel) else _uneven(tile)
 
 
 def _uneven(tile: RowTile) -> RowTile:
