@@ -23,7 +23,6 @@ from aot_runtime.tools.shared import shared_part
 from aot_runtime.tools.verify import difference
 
 from aot import driver
-from aot import tune as tuning
 from aot.blame import NOT_FOUND, Blame, Stages, first_difference
 from aot.errors import InputMismatch, InternalError
 from aot.frontend.capture import Captured, capture_file
@@ -155,6 +154,7 @@ def check(
     device: str | None = None,
     observer: Observer | None = None,
     choose: driver.Choose | None = None,
+    tune: driver.Tune | None = None,
 ) -> CheckReport:
     """Package the model of a file, and compare the package with eager.
 
@@ -166,6 +166,7 @@ def check(
         device: Where the package runs; None: the host where it can.
         observer: Told of the build's stages.
         choose: As for `driver.build`.
+        tune: As for `driver.build`.
 
     Raises:
         AotError: The model cannot be packaged, or the package does not run.
@@ -182,7 +183,7 @@ def check(
     kept = Keep()
     observers = [kept, *([observer] if observer else [])]
     options = replace(options, golden=False)
-    built = driver.build(captured, options, Several(observers), choose, tuning.measured)
+    built = driver.build(captured, options, Several(observers), choose, tune)
     model = load_model(place, None, None, device)
     checked: list[Checked] = []
     refused: list[str] = []

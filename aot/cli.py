@@ -403,14 +403,20 @@ def check(
     eager in float64. Where one is too large, the exit code is 1, and the first difference is told:
     the stage of the compiler, the kernel, the model's line.
     """
-    checking = torch_side().checking
+    api = torch_side()
     chosen = dict(size_given(text) for text in sizes)
     with TemporaryDirectory() as folder, _shown(quiet=as_json) as observer:
         place = output or Path(folder) / "model.pkg"
         options = _options(**_one_level(choices), output=place, debug=debug)
         begin(options)
-        report = checking.check(
-            model, options, sizes=chosen, seed=seed, device=device, observer=observer
+        report = api.checking.check(
+            model,
+            options,
+            sizes=chosen,
+            seed=seed,
+            device=device,
+            observer=observer,
+            tune=api.tuning.measured,
         )
     if report.wrong:
         raise VerificationFailed(

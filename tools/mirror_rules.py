@@ -78,7 +78,6 @@ THROUGH: Mapping[str, tuple[str, ...]] = {
         "aot/backends/cpp/indexing.py",
         "aot/backends/cpp/kernel.py",
         "aot/backends/cpp/tile.py",
-        "aot/backends/cpp/width.py",
     ),
     "tests/backends/cpp/tmpl/test_winograd.py": ("aot/backends/cpp/winograd_heuristic.py",),
     "tests/backends/triton/test_compile.py": (

@@ -9,11 +9,8 @@ from aot.ir.nests import LoopNest, Store, View
 from aot.ir.scalar import Node, clamp_index, load
 from aot.ir.templates.base import TemplateCall
 from aot.ir.templates.builder import NestBuilder
-from aot.ir.templates.scan import Scan
 from aot.passes.change_calls import Replacement, change_calls
 from aot.symbolic import Symbol, substitute, var
-
-_Key = tuple[View, str]
 
 _PLACE = var("place")
 _NARROW = 1 << 31
@@ -26,41 +23,47 @@ def take_extrema_at_places(graph: LoopGraph, machine: Machine) -> LoopGraph:
     epilogue, so that rows go through the caches once. Only calls that stay templates by themselves
     (`Scan.alone`) are such: others find places from the extrema.
     """
-    calls = [op for op in graph.ops if isinstance(op, Scan) and op.part is None]
-    places = {_key(op): op for op in calls if op.places and op.found is None}
-    plain = {_key(op) for op in calls if not op.places and op.combine in ("max", "min")}
-    pairs = {key: op for key, op in places.items() if key in plain and _is_row(graph, op)}
+    calls = [
+        (op, found)
+        for op in graph.ops
+        if isinstance(op, TemplateCall)
+        for found in [op.running_extrema]
+        if found is not None
+    ]
+    plain = {found.same for _, found in calls if not found.places}
+    pairs = {
+        found.same: op
+        for op, found in calls
+        if found.places and found.alone and found.same in plain and _is_row(found.rows)
+    }
     if not pairs:
         return graph
-    done: set[_Key] = set()
+    done: set[tuple[View, str]] = set()
 
     def change(builder: NestBuilder, call: TemplateCall) -> Replacement | None:
-        if not isinstance(call, Scan) or call.part is not None or _key(call) not in pairs:
+        found = call.running_extrema
+        if found is None or found.same not in pairs:
             return None
-        found = pairs[_key(call)]
-        decision = Decision("expand", (call.name,), "by places", f"{found.name} finds them")
-        if call.places:
-            return (decision, []) if call is found else None
-        first = [] if _key(call) in done else [found]
-        done.add(_key(call))
-        return decision, [*first, _read(builder, call, found)]
+        place = pairs[found.same]
+        decision = Decision("expand", (call.name,), "by places", f"{place.name} finds them")
+        if found.places:
+            return (decision, []) if call is place else None
+        first = [] if found.same in done else [place]
+        done.add(found.same)
+        return decision, [*first, _read(builder, call, found.rows, place)]
 
     return change_calls(graph, machine, change)
 
 
-def _key(call: Scan) -> _Key:
-    return call.x, call.combine
-
-
-def _is_row(graph: LoopGraph, call: Scan) -> bool:
+def _is_row(rows: View) -> bool:
     """Whether the elements of a row are neighbours: those of columns are many lines apart."""
-    column = call.x.axes[1].symbol
-    return call.x.index[-1].free_symbols >= {column} and all(
-        column not in e.free_symbols for e in call.x.index[:-1]
+    column = rows.axes[1].symbol
+    return rows.index[-1].free_symbols >= {column} and all(
+        column not in e.free_symbols for e in rows.index[:-1]
     )
 
 
-def _read(builder: NestBuilder, call: Scan, found: Scan) -> LoopNest:
+def _read(builder: NestBuilder, call: TemplateCall, rows: View, found: TemplateCall) -> LoopNest:
     """The nest that stores for each point the element at its place."""
     at = {a.symbol: e.symbol for a, e in zip(found.output.axes, call.output.axes, strict=True)}
     place = load(
@@ -68,16 +71,16 @@ def _read(builder: NestBuilder, call: Scan, found: Scan) -> LoopNest:
         builder.dtype(found.output.buffer),
         tuple(substitute(e, at) for e in found.output.index),
     )
-    value = _element(builder, call, place)
+    value = _element(builder, call, rows, place)
     store = Store(call.output.buffer, call.output.index, value)
     return LoopNest(call.name, call.output.axes, (), (store,), call.origin)
 
 
-def _element(builder: NestBuilder, call: Scan, place: Node) -> Node:
-    row, column = call.x.axes
+def _element(builder: NestBuilder, call: TemplateCall, rows: View, place: Node) -> Node:
+    row, column = rows.axes
     most = builder.ranges.greatest(column.extent)
     own = clamp_index(place, column.extent - 1, narrow=most is not None and most < _NARROW)
     own_row, _ = call.output.axes
     symbols: dict[Symbol, Symbol] = {row.symbol: own_row.symbol, column.symbol: _PLACE}
-    index = tuple(substitute(e, symbols) for e in call.x.index)
-    return load(call.x.buffer, builder.dtype(call.x.buffer), index, {_PLACE: own})
+    index = tuple(substitute(e, symbols) for e in rows.index)
+    return load(rows.buffer, builder.dtype(rows.buffer), index, {_PLACE: own})

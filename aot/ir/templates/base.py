@@ -34,6 +34,24 @@ SourceView = Callable[[View], View | None]
 
 
 @dataclass(frozen=True)
+class RunningExtrema:
+    """What a call finds along rows: the extremum so far, or with `places` where it was met.
+
+    `rows` and `combine` ("max" or "min") say of what; `alone`: not from another call's extrema.
+    """
+
+    rows: View
+    combine: str
+    places: bool
+    alone: bool
+
+    @property
+    def same(self) -> tuple[View, str]:
+        """What calls for extrema and for their places have in common."""
+        return self.rows, self.combine
+
+
+@dataclass(frozen=True)
 class Split:
     """What takes the place of one call.
 
@@ -93,6 +111,11 @@ class TemplateCall(ABC):
     @property
     def row(self) -> Expr | None:
         """Elements of the rows that kernels hold or walk; None where no such thing is chosen."""
+        return None
+
+    @property
+    def running_extrema(self) -> RunningExtrema | None:
+        """What it finds of these, of whole rows."""
         return None
 
     @property

@@ -16,7 +16,15 @@ from aot.ir.dtypes import INT64, DType
 from aot.ir.hints import Hints
 from aot.ir.nests import Axis, LoopNest, Store, View, neutral_of
 from aot.ir.scalar import Node, binary, cast, const, index_value, load, reduce_, unary, where
-from aot.ir.templates.base import Array, LoopOp, Parts, Split, Support, TemplateCall
+from aot.ir.templates.base import (
+    Array,
+    LoopOp,
+    Parts,
+    RunningExtrema,
+    Split,
+    Support,
+    TemplateCall,
+)
 from aot.ir.templates.builder import NestBuilder
 from aot.symbolic import Expr, ceil_div, integer, var
 
@@ -72,6 +80,13 @@ class Scan(TemplateCall):
     def row(self) -> Expr | None:
         """The length of rows that stay whole."""
         return self.output.axes[1].extent if self.part is None else None
+
+    @property
+    def running_extrema(self) -> RunningExtrema | None:
+        """What it finds, of rows that stay whole."""
+        if self.part is not None or self.combine not in ("max", "min"):
+            return None
+        return RunningExtrema(self.x, self.combine, self.places, self.found is None)
 
     def interpret(self, operands: Mapping[str, Array], shape: tuple[int, ...]) -> Array:
         """Running results along the last dimension."""
