@@ -36,7 +36,7 @@ from aot.backends.triton.tuning import (
     default_database,
     read_database,
 )
-from aot.errors import AotError, KernelRefused, PackageWriteError, UsageError
+from aot.errors import AotError, KernelRefused, PackageError, PackageWriteError, UsageError
 from aot.frontend.capture import Captured, capture_file
 from aot.frontend.golden import flat_arrays
 from aot.frontend.ingest import ingest
@@ -262,8 +262,8 @@ class _Session:
             {t.problem: t.candidates[k] for t in tunables if k < len(t.candidates)}
             for k in range(count if rounds is None else min(count, rounds))
         ]
+        start, functions = self._first()
         self._compile(tunables, tried)
-        start, functions = self._sample({})
         times: dict[Problem, list[tuple[float, Config]]] = {t.problem: [] for t in tunables}
         for chosen in tried:
             for problem, config, time in self._round(tunables, chosen, start):
@@ -281,6 +281,20 @@ class _Session:
                 winner = Measurement(tunable.problem, self._target.archs[0], pairs, time)
                 results.append(Result(winner, heuristic))
         return TuneReport(tuple(results), tuple(self._left_out))
+
+    def _first(self) -> tuple[Sample, Mapping[str, str]]:
+        """The heuristic's choices, before anything else is compiled.
+
+        Raises:
+            UsageError: They do not run on this machine.
+        """
+        try:
+            return self._sample({})
+        except PackageError as error:
+            raise UsageError(
+                f"nothing can be measured on this machine: {error.message}",
+                advice=f"Measure where a GPU for {self._target} is, or leave out --tune.",
+            ) from error
 
     def _round(
         self, tunables: Sequence[Tunable], chosen: dict[Problem, Config], start: Sample
@@ -305,7 +319,7 @@ class _Session:
 
     def _compile(self, tunables: Sequence[Tunable], tried: Sequence[dict[Problem, Config]]) -> None:
         """Compiles all rounds' kernels at once, and removes what does not compile from `tried`."""
-        backends = [TritonBackend(_Forced(chosen)) for chosen in ({}, *tried)]
+        backends = [TritonBackend(_Forced(chosen)) for chosen in tried]
         emitted = [_emitted(backend, self._graph, self._target) for backend in backends]
         options = self._options
         images = try_compile(
@@ -316,7 +330,7 @@ class _Session:
         )
         remaining = iter(images)
         found = [tuple(islice(remaining, len(graph.functions))) for graph in emitted]
-        for chosen, graph, its in zip(tried, emitted[1:], found[1:], strict=True):
+        for chosen, graph, its in zip(tried, emitted, found, strict=True):
             self._drop_refused(tunables, chosen, graph, its)
 
     def _drop_refused(

@@ -106,9 +106,8 @@ def test_candidates_that_do_not_compile_are_left_out(captured, monkeypatch):
 
     def refuse_some(sources, *rest):
         made = real(sources, *rest)
-        # The heuristic's two kernels come first.
-        error = tuning.KernelRefused(sources[2].name, "sm_90", "too\nmany registers")
-        return (*made[:2], error, *made[3:])
+        error = tuning.KernelRefused(sources[0].name, "sm_90", "too\nmany registers")
+        return (error, *made[1:])
 
     monkeypatch.setattr(tuning, "try_compile", refuse_some)
     report = tuning.tune(captured, SM_90, options(), Gpu(lambda k: 3.0), rounds=1)
@@ -143,6 +142,16 @@ def test_a_build_takes_what_was_measured_for_it(captured, tmp_path):
     assert len(report.measured) == 2 and "0.25 of the heuristic's choice" in report.measured[0]
     assert launches(none) == launches(plain)
     assert launches(won) != launches(plain)
+
+
+def test_a_machine_that_cannot_measure_is_told_before_anything_is_compiled(captured, monkeypatch):
+    def none(path):
+        raise PackageError("no NVIDIA driver on this machine")
+
+    monkeypatch.setattr(tuning, "try_compile", None)
+    with pytest.raises(UsageError, match="no NVIDIA driver") as caught:
+        tuning.tune(captured, SM_90, options(), none)
+    assert "Measure where a GPU for cuda:sm_90 is" in str(caught.value.advice)
 
 
 @pytest.mark.parametrize("target", ["cpu", "cuda:sm_80+sm_90"])
