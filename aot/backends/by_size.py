@@ -57,6 +57,14 @@ class Choice(Generic[E]):
     when: Expr
     name: str
 
+    def within(self, when: Expr) -> Choice[E]:
+        """The same function, where this holds, too."""
+        return replace(self, when=Minimum(ALWAYS, self.when * when))
+
+    def renamed(self, own: str, other: str) -> Choice[E]:
+        """The same function, by a name that begins with the other one in place of its own."""
+        return replace(self, name=other + self.name.removeprefix(own))
+
 
 @dataclass(frozen=True)
 class _Scale:

@@ -43,10 +43,15 @@ class Group:
         return (*self.prologue, *((self.template,) if self.template else ()), *self.nests)
 
     @cached_property
+    def loops(self) -> tuple[Symbol, ...]:
+        """Its loop variables: of its outer axes, and of its nests."""
+        axes = (*self.outer, *(a for n in self.nests for a in (*n.axes, *n.reduction)))
+        return tuple(axis.symbol for axis in axes)
+
+    @cached_property
     def stems(self) -> frozenset[str]:
         """What the names of its loop variables begin with."""
-        axes = [*self.outer, *(a for n in self.nests for a in (*n.axes, *n.reduction))]
-        return frozenset(_stem(axis.symbol) for axis in axes)
+        return frozenset(map(_stem, self.loops))
 
     @cached_property
     def reads(self) -> tuple[str, ...]:
@@ -113,8 +118,7 @@ def apart(first: Group, second: Group) -> tuple[Group, Group]:
 
 
 def _with_stems(group: Group, fresh: Mapping[str, str]) -> Group:
-    axes = [*group.outer, *(a for n in group.nests for a in (*n.axes, *n.reduction))]
-    names = {axis.symbol: str(axis.symbol).partition("_") for axis in axes}
+    names = {symbol: str(symbol).partition("_") for symbol in group.loops}
     mapping = {
         s: var(f"{fresh[old]}_{rest}") for s, (old, _, rest) in names.items() if old in fresh
     }

@@ -28,7 +28,6 @@ from aot.ir.decisions import Decision
 from aot.ir.declarations import declare
 from aot.ir.hints import Hints, hints_of
 from aot.ir.kernels import (
-    ALWAYS,
     Grid,
     JoinedKernel,
     Kernel,
@@ -43,7 +42,6 @@ from aot.ir.machine import CrossedTile, Machine
 from aot.ir.user_kernel import TRITON
 from aot.ir.weights import Recipe
 from aot.options import BuildOptions, Target
-from aot.symbolic import Minimum
 
 COLUMN_UNITS = 4
 """Strips of columns that take as much of a device as another program: means of 1912 x 35090 float16
@@ -200,7 +198,7 @@ def _choices(
     if small is graph:
         return found
     narrow, wide = narrow_when(parts, graph)
-    at_most = [replace(c, when=Minimum(ALWAYS, c.when * narrow)) for c in found]
+    at_most = [choice.within(narrow) for choice in found]
     large = emitted(spots(kernel, graph)[-1]) or own
     return (*at_most, Choice(large, wide, f"{kernel.name}_wide"))
 
@@ -225,10 +223,11 @@ def _of_kernel(
     first = choices[0]
     names = dict(zip(first.emitted.buffers, own.buffers, strict=True))
     return tuple(
-        Choice(
-            replace(choice.emitted, buffers=tuple(names[b] for b in choice.emitted.buffers)),
-            choice.when,
-            kernel.name + choice.name.removeprefix(first.name),
+        replace(
+            choice.renamed(first.name, kernel.name),
+            emitted=replace(
+                choice.emitted, buffers=tuple(names[b] for b in choice.emitted.buffers)
+            ),
         )
         for choice in choices
     )

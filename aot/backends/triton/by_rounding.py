@@ -12,8 +12,8 @@ from dataclasses import replace
 from aot.backends.by_size import Choice, E, by_size
 from aot.errors import InternalError
 from aot.ir.hints import FARTHEST, at_scale, hints_of
-from aot.ir.kernels import ALWAYS, Kernel, KernelGraph, TemplateKernel
-from aot.symbolic import Expr, Maximum, Minimum, integer
+from aot.ir.kernels import Kernel, KernelGraph, TemplateKernel
+from aot.symbolic import Expr, Maximum, integer
 
 _QUARTERS = (4, 5, 6, *(4 * FARTHEST >> k for k in range(FARTHEST.bit_length() - 1)[::-1]))
 """Of sizes, by which others are looked for."""
@@ -41,14 +41,7 @@ def rounded_choices(
             return ()
         choices = by_size(kernel, at, first, _only(where, emit), same)
         name = f"{kernel.name}_other" if found else kernel.name
-        found += [
-            Choice(
-                choice.emitted,
-                Minimum(ALWAYS, choice.when * where),
-                name + choice.name.removeprefix(kernel.name),
-            )
-            for choice in choices
-        ]
+        found += [choice.within(where).renamed(kernel.name, name) for choice in choices]
     return tuple(found)
 
 

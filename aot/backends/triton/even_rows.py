@@ -15,9 +15,9 @@ from aot.backends.by_size import Choice, E
 from aot.backends.triton.context import EVEN
 from aot.backends.triton.crossed import is_crossed
 from aot.ir.kernel_facts import argument_buffers
-from aot.ir.kernels import ALWAYS, Kernel, KernelGraph, NestKernel
+from aot.ir.kernels import Kernel, KernelGraph, NestKernel
 from aot.ir.tensors import SizeRelation
-from aot.symbolic import Expr, Minimum, Modulo, at_least, below, integer
+from aot.symbolic import Expr, Modulo, at_least, below, integer
 
 Choices = tuple[Choice[E], ...]
 
@@ -42,15 +42,8 @@ def with_even(
     if not even:
         return found
     name = f"{kernel.name}_even"
-    more = [
-        Choice(c.emitted, _both(c.when, below(rest, 1)), name + c.name.removeprefix(kernel.name))
-        for c in even
-    ]
-    return (*(replace(c, when=_both(c.when, at_least(rest, 1))) for c in found), *more)
-
-
-def _both(one: Expr, other: Expr) -> Expr:
-    return Minimum(ALWAYS, one * other)
+    more = (c.within(below(rest, 1)).renamed(kernel.name, name) for c in even)
+    return (*(c.within(at_least(rest, 1)) for c in found), *more)
 
 
 def _row_length(kernel: Kernel, graph: KernelGraph) -> Expr | None:
