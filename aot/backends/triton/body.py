@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from aot.backends.guards import Guard
 from aot.backends.scoped import Scoped
-from aot.backends.triton.context import First, KernelContext, TileDim, Value, Walk
+from aot.backends.triton.context import KernelContext, TileDim, Turn, Value
 from aot.backends.triton.ops import (
     conversion,
     from_memory,
@@ -68,7 +68,7 @@ class Body(Scoped[Value]):
         self._names: dict[Symbol, str] = dict(context.names)
         self._dims: dict[str, TileDim] = {}
         self._reduced: dict[str, Value] = {}
-        self._turn: tuple[Walk, TileDim, str] | None = None
+        self._turn: Turn | None = None
         self._pieces: dict[str, tuple[dict[Node, Value], dict[Symbol, str]]] = {}
         self.guards: Mapping[Node, Guard] = {}
         """The selections that are written with branches, which a whole tile takes or does not."""
@@ -116,24 +116,16 @@ class Body(Scoped[Value]):
         self.writer.line(f"{dim.name} = {start} + {lanes}")
         self._bound_dim(dim, start)
 
-    def open_turn(self, walk: Walk, dim: TileDim, start: str) -> None:
-        """As `open_dim`, of a turn of a walk that counts from the vector in which a row begins."""
-        place = self.fresh("t")
-        lanes = f"{start} + tl.arange(0, {dim.block})[None, :]"
-        lanes += f".to({self.context.index_type})" if self.context.wide else ""
-        self.writer.line(f"{place} = {lanes}")
-        self.writer.line(f"{dim.name} = {place} - {walk.shift}")
-        if isinstance(dim, First):
-            self.writer.line(f"{dim.name}_in = {dim.name} >= 0")
-            self._dims[dim.name] = dim
-            self._decode(dim)
-        else:
-            self._bound_dim(dim)
-        self._turn = walk, dim, f"{walk.low} + {place}"
+    def take_turn(self, turn: Turn | None) -> None:
+        """Begins a turn of a walk, whose index and mask are written; None: ends the walk."""
+        self._turn = turn
+        if turn is not None:
+            self.take_written(turn.dim)
 
-    def close_walk(self) -> None:
-        """Ends a walk whose turns were opened."""
-        self._turn = None
+    def take_written(self, dim: TileDim) -> None:
+        """Makes a tile dimension known whose index and mask are written."""
+        self._dims[dim.name] = dim
+        self._decode(dim)
 
     @contextmanager
     def piece(self, dim: TileDim, start: str) -> Iterator[None]:
@@ -196,6 +188,10 @@ class Body(Scoped[Value]):
     def declare_dim(self, dim: TileDim) -> None:
         """Makes a tile dimension known whose index somebody else writes."""
         self._dims[dim.name] = dim
+
+    def forget_dim(self, dim: TileDim) -> None:
+        """Ends a dimension whose tile nothing varies along any more."""
+        del self._dims[dim.name]
 
     def shape(self, dims: Iterable[str]) -> str:
         """The tile's shape for values that vary along `dims`."""
@@ -351,15 +347,25 @@ class Body(Scoped[Value]):
         text, dims = self.index(offset, binds)
         whole = dims | guard.dims if guard is not None else dims
         masks = self.masks(whole)
-        if self._turn is not None and offset - self._turn[0].axis == self._turn[0].base:
-            _, dim, text = self._turn
-            # What is read before the row lies in its buffer.
-            masks = self.masks(whole - {dim.name}) if isinstance(dim, First) else masks
+        place = self._in_turn(offset)
+        if place and self._turn is not None:
+            text, masks = place, [*self.masks(whole - {self._turn.dim.name}), *self._turn.reads]
         if guard is not None:
             masks.append(guard.text)
         address = self._offset_from(pointer, text, dims, whole)
         more = self._mask_argument(masks, whole) + self._policy_argument(dims)
         return Value(f"tl.load({address}{more})", self.context.buffers[buffer].dtype, whole)
+
+    def _in_turn(self, offset: Expr) -> str:
+        """The place of elements of a walk's turn, in whole vectors; "" where it knows none."""
+        if self._turn is None:
+            return ""
+        walk = self._turn.walk
+        ahead = walk.place(offset)
+        if ahead is None:
+            return ""
+        more = "" if ahead == 0 else f"({self.index(ahead, {})[0]}) + "
+        return f"{walk.low} + {more}{self._turn.place}"
 
     def _hoisted(self, offset: Expr, pointer: str) -> tuple[Expr, str]:
         varying = [s for s in offset.free_symbols if s in self._axes]
@@ -434,11 +440,15 @@ class Body(Scoped[Value]):
         """
         value = self.value(store.value)
         binds = {s: self.value(n) for s, n in store.binds}
-        text, dims = self.index(self.context.offset(store.buffer, store.index), binds)
+        offset = self.context.offset(store.buffer, store.index)
+        text, dims = self.index(offset, binds)
         whole = dims | value.dims
         if store.conflicts:  # each point counts, even where neither place nor value varies
             whole = frozenset(self._dims)
         masks = self.masks(whole) + self._filled(n for _, n in store.binds)
+        if self._turn is not None:
+            text = self._in_turn(offset)
+            masks = [*self.masks(whole - {self._turn.dim.name}), *self._turn.writes]
         masks += self._inside(store) if store.clipped else []
         mask = " & ".join(masks)
         if masks and len(whole) > 1:

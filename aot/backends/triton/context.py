@@ -30,6 +30,7 @@ from aot.symbolic import (
     evaluate,
     exact_quotient,
     integer,
+    is_multiple,
     product,
 )
 
@@ -98,9 +99,10 @@ class Whole(TileDim):
 class Walk:
     """How a row is walked that begins anywhere: from the vector in which its first element lies.
 
-    `axis`: the row's only one, along which elements whose offsets are `base` more are read.
+    `axis`: the row's only one, along which elements whose offsets are `base` more are touched.
     `low`, `shift`: names of the offset of that vector, and of the elements in it before the row.
-    `vector`: how many elements it has.
+    `vector`: how many elements it has. `first`, `last`: names of where the row's whole vectors
+    begin and end, counted from `low`.
     """
 
     axis: Symbol
@@ -108,19 +110,41 @@ class Walk:
     low: str
     shift: str
     vector: int
+    first: str
+    last: str
+
+    def place(self, offset: Expr) -> Expr | None:
+        """What elements of this offset have beside those from `low` on, in whole vectors.
+
+        None where rows of them begin elsewhere within a vector.
+        """
+        more = offset - self.axis - self.base
+        follows = self.axis not in more.free_symbols and is_multiple(more, self.vector)
+        return more if follows else None
 
 
-class Last(TileDim):
-    """A dimension whose tile ends behind the row, or may."""
+@dataclass(frozen=True)
+class Turn:
+    """A turn of a walk, of some of a row's vectors.
+
+    `place`: the name of its lanes, counted from the walk's `low`. `reads`, `writes`: masks of what
+    it touches, of whole vectors: what is read before the row lies in its buffer.
+    """
+
+    walk: Walk
+    dim: TileDim
+    place: str
+    reads: tuple[str, ...]
+    writes: tuple[str, ...]
+
+
+class Masked(TileDim):
+    """A dimension some of whose lanes may not lie within it."""
 
     @property
     def is_exact(self) -> bool:
         """Never."""
         return False
-
-
-class First(Last):
-    """A dimension whose tile begins before the row, or may; what is there is not in it."""
 
 
 @dataclass(frozen=True)

@@ -33,7 +33,7 @@ from aot.backends.triton.short_reduction import ShortBody, emit_stage
 from aot.backends.triton.short_tile import LANES, ShortTile, short_rows, short_tile
 from aot.backends.triton.text import Writer, index_text, pointer_type
 from aot.backends.triton.tiling import WARP, PointTile, point_tile, power_above
-from aot.backends.triton.walks import VECTOR_BYTES, find_walk, open_turn, turns
+from aot.backends.triton.walks import VECTOR_BYTES, beside, find_walk, rest_of, turns
 from aot.ir.hints import Hints
 from aot.ir.kernel_facts import argument_buffers, index_exprs
 from aot.ir.kernels import FusedKernel, KernelGraph, NestKernel, Stage
@@ -381,15 +381,9 @@ class _Rows:
             accumulator.declare(body)
         if self._looped:
             self._hoist()
-        walk = None if back or not self._looped else self._walk()
+        walk = self._walk() if self._looped else None
         if walk is not None:
-            for dim, head in turns(body, self._columns, walk):
-                start = body.fresh("start")
-                with body.loop(f"for {start} in {head}"):
-                    open_turn(body, dim, start, walk)
-                    self._point()
-            body.close_walk()
-            body.declare_dim(self._columns)
+            self._turns(walk, back=back)
         elif self._looped:
             end = index_text(self._columns.points, body.context.names)
             start, block = body.fresh("start"), self._columns.block
@@ -412,11 +406,28 @@ class _Rows:
         store_reduced(body, self._stage)
 
     def _walk(self) -> Walk | None:
-        """From a vector on, where rows are only reduced, and to no places."""
-        if self.is_ordered or any(not nest.reduction for nest in self._stage.nests):
+        """From a vector on, where rows are only reduced, or only written."""
+        nests, written = self._stage.nests, [n for n in self._stage.nests if not n.reduction]
+        if not written:
+            values = [a.reduction.value for a, *_ in self._accumulators.values()]
+            return find_walk(self._body, self._rows, self._columns, values)
+        if len(written) < len(nests):
             return None
-        values = [a.reduction.value for a, *_ in self._accumulators.values()]
-        return find_walk(self._body, self._rows, self._columns, values)
+        roots, stores = [r for n in nests for r in n.roots], [s for n in nests for s in n.stores]
+        return find_walk(self._body, self._rows, self._columns, roots, stores)
+
+    def _turns(self, walk: Walk, *, back: bool) -> None:
+        """Writes the turns of a walk, and what lies beside its whole vectors."""
+        body, columns = self._body, self._columns
+        for _ in turns(body, columns, walk, ordered=self.is_ordered, back=back):
+            self._point()
+        if self.is_ordered:
+            return
+        for found in self._accumulators.values():
+            r = found[0].reduction
+            found.append(Accumulator(r, self._rows.name, rest_of(columns), looped=False))
+        with beside(body, columns, walk, begins=not self._accumulators):
+            self._point(-1)
 
     def _point(self, place: int = 0) -> None:
         for nest in self._stage.nests:

@@ -15,10 +15,29 @@ from dataclasses import dataclass
 from aot.backends.triton.body import Body
 from aot.backends.triton.context import TileDim
 from aot.backends.triton.reduction import Reduction, operand, reductions_of, store_reduced
-from aot.backends.triton.walks import VECTOR_BYTES, find_walk, open_turn, turns
+from aot.backends.triton.walks import VECTOR_BYTES, beside, find_walk, ranges, rest_of, turns
 from aot.ir.dtypes import FLOAT32
 from aot.ir.kernels import Stage
 from aot.ir.scalar import Access, Node, loads
+
+
+class _Sums:
+    """The greatest elements of lanes so far, and sums relative to these."""
+
+    def __init__(self, body: Body, rows: int, lanes: int, each: int) -> None:
+        """`each`: neighbours of a lane, so many times `lanes` a tile."""
+        self._body = body
+        self._shape = f"[{rows}, {lanes}, {each}]"
+        self.top, self.total = body.fresh("top"), body.fresh("total")
+        shape = f"[{rows}, {lanes}]"
+        body.writer.line(f"{self.top} = tl.full({shape}, float('-inf'), tl.float32)")
+        body.writer.line(f"{self.total} = tl.zeros({shape}, tl.float32)")
+
+    def add(self, values: str) -> None:
+        """Takes a tile of values."""
+        pair = f"{self.top}, {self.total}"
+        values = f"tl.reshape({values}, {self._shape})"
+        self._body.writer.line(f"{pair} = online_exp({pair}, {values})")
 
 
 @dataclass(frozen=True)
@@ -34,25 +53,31 @@ class Online:
         """Writes the walk, and what both stages store."""
         body.declare_dim(columns)
         tile, own = frozenset((rows.name, columns.name)), frozenset((rows.name,))
-        top, total = body.fresh("top"), body.fresh("total")
         each = min(columns.block, self._together(body))
-        lanes = f"{rows.block}, {columns.block // each}"
-        body.writer.line(f"{top} = tl.full([{lanes}], float('-inf'), tl.float32)")
-        body.writer.line(f"{total} = tl.zeros([{lanes}], tl.float32)")
+        sums = _Sums(body, rows.block, columns.block // each, each)
         walk = find_walk(body, rows, columns, [self.top.value])
-        for dim, head in turns(body, columns, walk):
-            with body.loop(f"for start in {head}"):
-                open_turn(body, dim, "start", walk)
-                text = operand(body, self.top, tile)
-                values = f"tl.reshape({text}, [{lanes}, {each}])"
-                body.writer.line(f"{top}, {total} = online_exp({top}, {total}, {values})")
-        body.close_walk()
-        body.declare_dim(columns)
-        best = body.name(f"tl.reduce({top}, 1, max_nan)[:, None]", FLOAT32, own)
+        if walk is None:
+            for dim, head in ranges(body, columns):
+                with body.loop(f"for start in {head}"):
+                    body.open_dim(dim, "start")
+                    sums.add(operand(body, self.top, tile))
+            body.declare_dim(columns)
+            found = [sums]
+        else:
+            for _ in turns(body, columns, walk):
+                sums.add(operand(body, self.top, tile))
+            rest = _Sums(body, rows.block, 1, walk.vector)
+            with beside(body, columns, walk):
+                rest.add(operand(body, self.top, frozenset((rows.name, rest_of(columns)))))
+            found = [sums, rest]
+        tops = [f"tl.reduce({s.top}, 1, max_nan)" for s in found]
+        top = tops[0] if len(tops) == 1 else f"max_nan({', '.join(tops)})"
+        best = body.name(f"{top}[:, None]", FLOAT32, own)
         body.define(self.top.node, best)
         store_reduced(body, self.first)
-        sums = f"tl.sum({total} * tl.exp({top} - {best.text}), 1)[:, None]"
-        body.define(self.total.node, body.name(sums, FLOAT32, own))
+        parts = [f"tl.sum({s.total} * tl.exp({s.top} - {best.text}), 1)" for s in found]
+        total = parts[0] if len(parts) == 1 else f"({' + '.join(parts)})"
+        body.define(self.total.node, body.name(f"{total}[:, None]", FLOAT32, own))
         store_reduced(body, self.second)
 
     def _together(self, body: Body) -> int:

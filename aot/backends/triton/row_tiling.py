@@ -12,7 +12,7 @@ from aot.ir.hints import Hints, op_weight
 from aot.ir.kernels import NestKernel, Stage
 from aot.ir.nests import Axis
 from aot.ir.scalar import Access, loads, postorder
-from aot.symbolic import Expr, coefficient_of
+from aot.symbolic import Expr, coefficient_of, is_multiple
 
 PERSISTENT_POINTS = 16384
 """Points of a row that one tile may hold; longer rows are walked in a loop."""
@@ -124,6 +124,29 @@ its own. Of what tiles of 2048 points by two warps took on an H200, masked softm
 float16 took 0.47 with 512 by two (144 us; by one 174, by four 152 with 1 row, 161 with 2), of
 195083 x 344 bfloat16 0.48 (155 us); deviations of 1016998 x 64 bfloat16 0.53 by one (85 us);
 softmax of 8388608 x 8 float32 0.50 by four (148 us; by two 187, 256 lanes more by eight 150)."""
+
+ODD_ROW, ODD_REDUCED, ODD_SHORT = 2048, 4096, 64
+"""Rows of a known length that begin within words are read element by element, many by each thread:
+one warp, to which sums are its own, takes rows of so many lanes together where they are only
+reduced, half as many where a row has `ODD_SHORT` or places are found. On an H200 max of 111346 x
+563 float16 took 39 us so and 49 by four warps, std of 213044 x 315 bfloat16 45 and 91, argmax of
+1000000 x 77 86 and 309, logsumexp of 700000 x 61 float16 83 and 136. Longer ones than `ODD_ROW`:
+of an element a thread fewer than `ODD_THREAD_POINTS` do not pay."""
+
+ODD_THREAD_POINTS = 32
+"""Norm chains of 15997 x 4195 bfloat16 took 200 us by four warps, 258 by eight, of 6320 x 10147 228
+by eight and 322 by sixteen."""
+
+ODD_WRITTEN, ODD_BYTES, ODD_PIECES = 1024, 2650, 0.65
+"""Lanes where such rows are written, too; what a program moves at least, as 1.25 ns pass from one
+of a warp to the next; and the part of a row's lanes from which on these are one tile. Softmax of
+789516 x 85 float16 took 125 us by one warp and 159 by four, log_softmax of 103085 x 651 94 and 125
+(1 row: 130), of 1000000 x 53 bfloat16 146 and 215, layer norms of 1329867 x 49 178 and 282; of
+400000 x 149 (160 of 256 lanes) 95 and 94."""
+
+ODD_NEAR_BYTES = 16384
+"""As `NEAR_BYTES`, of rows that begin within vectors: log_softmax of 1266 x 53003 bfloat16 took 81
+us on an H200, 102 with twice and 216 with four times as many."""
 
 WIDE_NUMBER, WARP_ROW, WARP_POINTS = 8, 256, 512
 """Bytes of a number of which a load has two, the longest row that a warp has to itself, and points
@@ -238,7 +261,11 @@ def row_tile(kernel: NestKernel, context: KernelContext, hints: Hints, units: in
     dim = TileDim("x", kernel.outer[-1:] if wide else kernel.outer, block, 0)
     apart = kernel.outer[:-1] if wide else ()
     tile = RowTile(dim, columns, frozenset(looped), warps, pieces, apart, near)
-    return tile if across or looped else _as_known(tile, kernel, context)
+    if across or looped:
+        return tile
+    if _begins_within(kernel, context, WORD_BYTES):
+        return _odd_tile(tile, kernel, context, rows, units)
+    return _as_known(tile, kernel, context)
 
 
 def _as_known(tile: RowTile, kernel: NestKernel, context: KernelContext) -> RowTile:
@@ -258,6 +285,50 @@ def _uneven(tile: RowTile) -> RowTile:
         return replace(tile, rows=rows, warps=UNEVEN_WARPS)
     alone = lanes <= UNEVEN_WARPS * WARP  # a row's sums stay within a warp
     return replace(tile, rows=rows, warps=1 if alone else min(8, -(-lanes * 2 // UNEVEN_POINTS)))
+
+
+def _begins_within(kernel: NestKernel, context: KernelContext, size: int) -> bool:
+    """Whether rows of a known length begin within `size` bytes, which hold several elements."""
+    for access in memory_reads(kernel):
+        own = context.buffers[access.buffer].dtype.itemsize
+        if access.binds or own >= size:
+            continue
+        offset = context.offset(access.buffer, access.index)
+        for stage in kernel.stages:
+            inner = [a.symbol for a in stage.order if coefficient_of(offset, a.symbol) == 1]
+            known = all(a.extent.is_Integer for a in stage.order)
+            base = offset - sum(inner)
+            if inner and known and base.free_symbols and not is_multiple(base, size // own):
+                return True
+    return False
+
+
+def _odd_tile(
+    tile: RowTile, kernel: NestKernel, context: KernelContext, rows: int, units: int
+) -> RowTile:
+    """The tile of such rows: of one warp, whose threads have many loads of their own."""
+    points = max(int(dim.points) for dim in tile.columns.values())
+    block = power_above(points)
+    lanes = sum(_piece_sizes(points, block))
+    if block > ODD_ROW:
+        few = max(1, power_above(lanes // (WARP * ODD_THREAD_POINTS) + 1) // 2)
+        return replace(tile, warps=min(tile.warps, few))
+    written = any(s.order and not n.reduction for s in kernel.stages for n in s.nests)
+    if not written:
+        whole = block > ODD_SHORT
+        most = ODD_REDUCED if whole or lanes < block else ODD_REDUCED // 2
+        if _finds_places(kernel):
+            most = max(ODD_REDUCED // 2, 2 * block)
+        wanted = most // block
+        tile = replace(tile, pieces={}) if whole else tile
+    elif block < ODD_ROW and lanes > ODD_PIECES * block:
+        wanted, moved = max(1, ODD_WRITTEN // block), _moved(kernel, context)
+        wanted *= 1 + (wanted * points * moved < ODD_BYTES)
+        tile = replace(tile, pieces={})
+    else:
+        return tile
+    wanted = min(wanted, power_above(max(1, rows // units)))
+    return replace(tile, rows=replace(tile.rows, block=wanted), warps=1)
 
 
 def _pieces_of_all(whole: Iterable[TileDim]) -> dict[str, tuple[Piece, ...]]:
@@ -343,7 +414,8 @@ def _is_near(kernel: NestKernel, context: KernelContext, longest: int) -> bool:
 
 def _near_points(kernel: NestKernel, context: KernelContext) -> int:
     """Points of a turn over rows that are near: as many bytes of halves as of singles."""
-    return NEAR_BYTES // max(
+    within = _begins_within(kernel, context, ALIGNED_BYTES)
+    return (ODD_NEAR_BYTES if within else NEAR_BYTES) // max(
         2, *(context.buffers[a.buffer].dtype.itemsize for a in memory_reads(kernel))
     )
 
