@@ -322,7 +322,7 @@ def _odd_tile(
         wanted = most // block
         tile = replace(tile, pieces={}) if whole else tile
     elif block < ODD_ROW and lanes > ODD_PIECES * block:
-        wanted, moved = max(1, ODD_WRITTEN // block), _moved(kernel, context)
+        wanted, moved = max(2, ODD_WRITTEN // block), _moved(kernel, context)
         wanted *= 1 + (wanted * points * moved < ODD_BYTES)
         tile = replace(tile, pieces={})
     else:

@@ -227,3 +227,43 @@ def test_dear_rows_have_twice_the_warps() -> None:
 
     x = torch.empty(8192, 4096)
     assert warps_of(dear, x) == 2 * warps_of(cheap, x)
+
+
+ODD_TILES = [
+    ("amax", 563, (4, 1)),
+    ("amax", 55, (32, 1)),
+    ("amax", 43, (64, 1)),
+    ("argmax", 201, (8, 1)),
+    ("softmax", 197, (4, 1)),
+    ("softmax", 85, (8, 1)),
+    ("softmax", 651, (2, 1)),
+    ("softmax", 149, (16, 4)),
+]
+
+
+@pytest.mark.parametrize(("name", "columns", "tile"), ODD_TILES)
+def test_a_warp_has_rows_that_begin_within_words_to_itself(
+    name: str, columns: int, tile: tuple[int, int]
+) -> None:
+    """All but those of which two tiles leave much out (149: 160 of 256 lanes)."""
+
+    def function(x: torch.Tensor) -> torch.Tensor:
+        return getattr(x, name)(-1)
+
+    x = torch.empty(1 << 18, columns, dtype=torch.bfloat16)
+    (kernel,) = emitted(captured(function, (x,)), "sm_90").functions
+    assert (
+        f"tl.program_id(0) * {tile[0]} +" in kernel.text,
+        dict(kernel.options)["num_warps"],
+    ) == (
+        True,
+        tile[1],
+    )
+
+
+@pytest.mark.parametrize("columns", [43, 85, 651])
+def test_values_of_rows_that_begin_within_words(columns: int) -> None:
+    x = tensors((300, columns))[0].to(torch.bfloat16)
+    for name in ("amax", "argmax", "softmax"):
+        function = lambda x, name=name: getattr(x, name)(-1)  # noqa: E731
+        check_close(captured(function, (x,)), function, (x,))
