@@ -36,7 +36,16 @@ _NUMBER = (
     "Where the line has a number that is the example's, write what it stands for "
     "(x.view(x.shape[0], -1) in place of x.view(8, -1))."
 )
+_DERIVATIVE = (
+    "A rule of torch's for derivatives asks for this size as a number, as that of cumprod does "
+    "along its line. Under torch.vmap: rows that do not depend on each other need none, as the "
+    "derivative of their sum, torch.autograd.grad(f(x).sum(), x, create_graph=True), is each "
+    "row's own; for second derivatives, so is that of the sum of each of its columns."
+)
 """What to do."""
+
+_TRANSFORMS = re.compile(r"torch/(_functorch|autograd)/")
+"""torch's code of derivatives and of vmap."""
 
 
 @dataclass(frozen=True)
@@ -48,6 +57,7 @@ class FixedSize:
         place: "file:line" of the user's code.
         text: The part of that line which was running.
         loops: Whether that is a loop, or makes a list.
+        derives: Whether torch was taking a derivative, or mapping over a batch, below that line.
         names: The global names of that code.
     """
 
@@ -55,6 +65,7 @@ class FixedSize:
     place: str
     text: str
     loops: bool
+    derives: bool
     names: dict[str, Any]
 
 
@@ -67,23 +78,28 @@ def fixing() -> Iterator[Callable[[], tuple[FixedSize, ...]]]:
 
     def replaced(env: Any, symbol: Any, target: Any, message: str) -> None:
         own(env, symbol, target, message)
-        frame = _users_frame(caller) if target.is_Integer and str(symbol).startswith("s") else None
-        if frame is not None:
-            heard.append(_fixed(int(target), frame))
+        found = _users_frame(caller) if target.is_Integer and str(symbol).startswith("s") else None
+        if found is not None:
+            heard.append(_fixed(int(target), *found))
 
     with patch.object(ShapeEnv, "_set_replacement", replaced):
         yield lambda: tuple(heard)
 
 
-def _users_frame(caller: FrameType) -> FrameType | None:
-    """The innermost of the model's code; who has it traced is no part of it."""
+def _users_frame(caller: FrameType) -> tuple[FrameType, bool] | None:
+    """The innermost of the model's code, and whether it called torch's derivatives.
+
+    Who has the model traced is no part of it.
+    """
     frame: FrameType | None = sys._getframe(2)
+    derives = False
     while frame not in (None, caller) and not is_users(frame.f_code.co_filename):
+        derives = derives or _TRANSFORMS.search(frame.f_code.co_filename) is not None
         frame = frame.f_back
-    return None if frame is caller else frame
+    return None if frame is None or frame is caller else (frame, derives)
 
 
-def _fixed(number: int, frame: FrameType) -> FixedSize:
+def _fixed(number: int, frame: FrameType, derives: bool) -> FixedSize:
     code = frame.f_code
     line, end, first, last = list(code.co_positions())[frame.f_lasti // 2]
     written = linecache.getline(code.co_filename, frame.f_lineno)
@@ -93,7 +109,7 @@ def _fixed(number: int, frame: FrameType) -> FixedSize:
     running = {i.offset: i.opname for i in dis.get_instructions(code)}.get(frame.f_lasti)
     loops = running in ("GET_ITER", "FOR_ITER") or text.startswith(_LOOPS)
     place = f"{code.co_filename}:{frame.f_lineno}"
-    return FixedSize(number, place, text, loops, frame.f_globals)
+    return FixedSize(number, place, text, loops, derives, frame.f_globals)
 
 
 def fixed_size_error(
@@ -106,7 +122,7 @@ def fixed_size_error(
     for marked, number in _MARKED.findall(str(error)):
         found = next((f for f in fixed if f.number == int(number)), None)
         if found is not None:
-            advice = _TURNS if found.loops else _NUMBER
+            advice = _DERIVATIVE if found.derives else _TURNS if found.loops else _NUMBER
             return DynamicShapeError(
                 f"the model makes a constant ({number}) of the size {marked}, which shall be "
                 f"dynamic, at `{found.text}`",

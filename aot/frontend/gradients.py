@@ -8,6 +8,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from aot.frontend.linear_gradients import LINEAR
+from aot.frontend.point_gradients import AT_POINTS
+
 _aten: Any = torch.ops.aten
 
 
@@ -72,5 +75,7 @@ def _correlation(
 GRADIENTS: Mapping[Any, Callable[..., Any]] = {
     _aten.convolution_backward.default: _convolution,
     **torch._decomp.get_decompositions([_aten.max_pool2d_with_indices_backward.default]),
+    **LINEAR,
+    **AT_POINTS,
 }
 """The gradient's operator -> what makes it."""

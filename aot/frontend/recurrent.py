@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
+from torch.utils import _pytree as pytree
 
 from aot.frontend.context import Context
 from aot.frontend.instead import Instead
@@ -45,11 +46,20 @@ class WholeLayers(Instead):
     ) -> Any:
         """The call of our operator if there is one."""
         ours = LAYERS.get(func)
-        if ours is not None and not given and len(args) == ARGUMENTS:
+        if ours is not None and not given and len(args) == ARGUMENTS and not _differentiated(args):
             return ours(*args)
         if func in _POOLING and not given.get("return_indices"):
             return _max_pool1d(*args, **given)
         return NotImplemented
+
+
+def _differentiated(args: Sequence[Any]) -> bool:
+    """Whether a derivative by the steps or the first states is taken: then torch's are traced.
+
+    Weights ask for gradients in every module, mostly of nobody.
+    """
+    given = [t for t in pytree.tree_leaves(args[:2]) if isinstance(t, torch.Tensor)]
+    return torch.is_grad_enabled() and any(t.requires_grad for t in given)
 
 
 def _max_pool1d(

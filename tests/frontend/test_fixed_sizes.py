@@ -29,6 +29,12 @@ def row_by_row(x: torch.Tensor) -> torch.Tensor:
     return torch.stack(rows)
 
 
+def rising(x: torch.Tensor) -> torch.Tensor:
+    slope: Any = torch.func.grad(lambda v: v.cumprod(0).sin().sum())
+    made: torch.Tensor = slope(x)
+    return made
+
+
 def in_eights(x: torch.Tensor) -> torch.Tensor:
     y = x + 1
     return y.view(6, 3)
@@ -39,6 +45,7 @@ def in_eights(x: torch.Tensor) -> torch.Tensor:
     [
         (in_turns, "range(x.shape[0])", 2, "A loop of Python's turns"),
         (row_by_row, "for row in x:", 2, "A loop of Python's turns"),
+        (rising, "slope(x)", 2, "A rule of torch's for derivatives"),
         (in_eights, "y.view(6, 3)", 2, r"x\.view\(x\.shape\[0\], -1\)"),
     ],
 )

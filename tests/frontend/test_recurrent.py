@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -12,6 +13,8 @@ from torch.export import Dim
 from aot.errors import InputMismatch
 from aot.frontend.capture import Captured, capture_module
 from aot.frontend.ingest import ingest
+from tests.calls import Calls
+from tests.conformance.executors import interpret_lowered
 
 LAYERS: dict[str, tuple[type[nn.Module], dict[str, Any]]] = {
     "lstm": (nn.LSTM, {}),
@@ -107,3 +110,19 @@ def test_pooling_of_a_dynamic_length_is_that_of_two_axes(
 def test_what_cannot_be_pooled_is_eagers_error() -> None:
     with pytest.raises(InputMismatch, match="max_pool1d"):
         capture_module(nn.MaxPool1d(2), (torch.ones(4),))
+
+
+def test_a_layer_may_be_differentiated() -> None:
+    layer = nn.LSTM(3, 4, batch_first=True)
+
+    def gradient(x: torch.Tensor) -> torch.Tensor:
+        x = x.detach().requires_grad_()
+        with torch.enable_grad():
+            return torch.autograd.grad(layer(x)[0].sin().sum(), x)[0]
+
+    given = torch.linspace(-1, 1, 2 * 2 * 3).reshape(2, 2, 3)
+    spec = {"args": ({0: Dim("n", min=2, max=9)},)}
+    program = capture_module(Calls(gradient), (given,), dynamic_shapes=spec)
+    x = torch.linspace(-1, 2, 3 * 2 * 3).reshape(3, 2, 3)
+    (found,) = interpret_lowered(program, (x,))
+    np.testing.assert_allclose(found, gradient(x), 1e-5, 1e-5)
