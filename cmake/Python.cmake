@@ -12,6 +12,7 @@ pybind11_add_module(_native MODULE
   ${AOT_PYTHON_DIR}/src/module.cc
   ${AOT_PYTHON_DIR}/src/allocator.cc
   ${AOT_PYTHON_DIR}/src/arrays.cc
+  ${AOT_PYTHON_DIR}/src/caller.cc
   ${AOT_PYTHON_DIR}/src/exchange.cc
   ${AOT_PYTHON_DIR}/src/log.cc
   ${AOT_PYTHON_DIR}/src/operators.cc

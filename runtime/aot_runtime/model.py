@@ -152,6 +152,8 @@ class Model:
         self.inputs, self.outputs = described.inputs, described.outputs
         self.states = described.states
         self.plan, self._signature = described.plan, described.signature
+        # The shortest way of the common call: nothing of it is Python's.
+        self._call = session.caller(self._signature.plain, self._signature.unflatten)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Runs the model.
@@ -161,6 +163,10 @@ class Model:
             ShapeMismatch: a rank or size outside the contract.
             AotError: any other failure; see aot_runtime.errors.
         """
+        if not kwargs:
+            result = self._call(*args)
+            if result is not NotImplemented:
+                return result
         signature = self._signature
         return signature.unflatten(self._run(signature.flatten(args, kwargs)))
 

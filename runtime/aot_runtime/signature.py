@@ -52,6 +52,9 @@ class Signature:
             ("positional", {"input": i}) for i in range(inputs)
         ] and not any(_has_inputs(tree) for _, _, tree in rest)
         self._runs = _runs([tree for _, _, tree in self._parameters], inputs)
+        self.plain = inputs if self._plain else -1
+        """The number of positional arguments that are the inputs, one each in their order; -1: a
+        call has to be flattened."""
         self.unflatten: Callable[[list[Any]], Any] = _builder(result)
         """The model's result, built from the plan's outputs in order."""
 

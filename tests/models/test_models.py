@@ -115,14 +115,16 @@ def test_the_oldest_rows_run_first() -> None:
 
 
 @pytest.mark.slow
-def test_the_process_that_forks_has_one_thread() -> None:
-    command = [sys.executable, "-c", "from tests.models.warm import THREADS; print(THREADS)"]
+def test_the_process_that_forks_has_one_thread_and_no_gpu() -> None:
+    code = "from tests.models.warm import THREADS; import torch; "
+    code += "print(THREADS, torch.cuda.is_available(), os.environ['CUDA_VISIBLE_DEVICES'] == '')"
+    command = [sys.executable, "-c", f"import os; {code}"]
     # NumPy's library of products starts threads when it is loaded, and knows of forks.
     environ = {**os.environ, "OMP_NUM_THREADS": "1"}
     told = subprocess.run(
         command, capture_output=True, text=True, check=True, cwd=ROOT, env=environ
     )
-    assert told.stdout.splitlines()[-1] == "1"
+    assert told.stdout.splitlines()[-1] == "1 False True"
 
 
 def test_processes_that_use_a_device_are_no_forks() -> None:

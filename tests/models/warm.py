@@ -7,6 +7,7 @@ A package is made, too: the exporter and the compiler import much when they are 
 from __future__ import annotations
 
 import importlib
+import os
 import tempfile
 import threading
 import time
@@ -28,6 +29,8 @@ IMPORTED_LATE = (
 
 def warm() -> int:
     """Imports and packages; gives the number of threads, which is 1 where a fork is safe."""
+    # A driver that has been asked answers no fork. These processes are those of CPUs.
+    os.environ["CUDA_VISIBLE_DEVICES"] = ""
     torch.set_num_threads(1)
     for name in ("transformers", "timm", "torchvision", "torchaudio"):
         with suppress(ImportError):

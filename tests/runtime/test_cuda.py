@@ -242,6 +242,11 @@ for handle in (None, 1, "new", "new"):
     assert out["y"] is made[-2] and out["rest"][0] is made[-1], out
     np.testing.assert_array_equal(out["y"].numpy(), y)
     assert gpuarray.streams == []
+# The shortest way makes the result itself, and leaves what is not its to Python.
+assert model._call(array)["y"] is made[-2]
+assert model(x=array)["y"] is made[-2]
+for call in (lambda: model._call(x), lambda: model._call(x=array), lambda: model._call(array, 1)):
+    assert call() is NotImplemented
 # What the table does not say is asked in Python: here why an array gives no memory.
 def refused(array):
     try:

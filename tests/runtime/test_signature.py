@@ -24,6 +24,14 @@ def test_trees_of_every_kind_are_read() -> None:
     assert read.unflatten([7]) == {"a": (7, [1, None]), "b": []}
 
 
+def test_only_positional_inputs_in_their_order_need_no_walk() -> None:
+    keyword = {**X, "kind": "keyword"}
+    flag = {"name": "flag", "kind": "positional", "tree": {"constant": True}}
+    assert signature([X, flag], {"output": 0}).plain == 1
+    for parameters in ([flag, X], [keyword], [{**X, "tree": {"list": [{"input": 0}]}}]):
+        assert signature(parameters, {"output": 0}).plain == -1
+
+
 @pytest.mark.parametrize(
     "tree",
     [

@@ -264,10 +264,11 @@ Inputs::Inputs(const py::list& leaves, const aot::Package& package, int64_t stre
   }
 }
 
-Inputs::Inputs(const py::list& leaves, const aot::Package& package, Exchanges* exchanges)
-    : stream_(-1), leaves_(leaves.size()) {
-  pointers_.reserve(leaves_.size());
-  for (size_t i = 0; i < leaves_.size(); ++i) {
+Inputs::Inputs(PyObject* const* leaves, size_t count, const aot::Package& package,
+               Exchanges* exchanges)
+    : stream_(-1), leaves_(count) {
+  pointers_.reserve(count);
+  for (size_t i = 0; i < count; ++i) {
     Leaf& leaf = leaves_[i];
     if (!read_number(leaf, leaves[i], describe(package, i)) &&
         !read_exchanged(leaf, leaves[i], exchanges)) {
@@ -387,10 +388,10 @@ bool Inputs::read_buffer(Leaf& leaf, py::handle object, const std::string& name,
                                     "', which the runtime does not know");
   }
   const auto rank = static_cast<size_t>(buffer.ndim);
-  leaf.layout.resize(2 * rank);
+  int64_t* const layout = leaf.make_layout(rank);
   for (size_t i = 0; i < rank; ++i) {
-    leaf.layout[i] = buffer.shape[i];
-    leaf.layout[rank + i] = buffer.strides[i] / buffer.itemsize;
+    layout[i] = buffer.shape[i];
+    layout[rank + i] = buffer.strides[i] / buffer.itemsize;
     if (buffer.strides[i] % buffer.itemsize != 0 && buffer.shape[i] > 1) {
       raise(AOT_INVALID_ARGUMENT,
             "input '" + name + "' has strides that are no multiples of its element: copy it first");
@@ -398,8 +399,8 @@ bool Inputs::read_buffer(Leaf& leaf, py::handle object, const std::string& name,
   }
   leaf.view.data = buffer.buf;
   leaf.view.ndim = buffer.ndim;
-  leaf.view.shape = leaf.layout.data();
-  leaf.view.strides = leaf.layout.data() + rank;
+  leaf.view.shape = layout;
+  leaf.view.strides = layout + rank;
   return true;
 }
 
@@ -457,13 +458,13 @@ bool Inputs::read_exchanged(Leaf& leaf, py::handle object, Exchanges* exchanges)
   // A tensor may be the conjugate of its memory: the view does not say so, __dlpack__ refuses.
   if (view.dtype.code == kDLComplex && !is_as_its_memory(object)) return false;
   const auto rank = static_cast<size_t>(view.ndim);
-  leaf.layout.resize(2 * rank);
-  std::copy_n(view.shape, rank, leaf.layout.data());
+  int64_t* const layout = leaf.make_layout(rank);
+  std::copy_n(view.shape, rank, layout);
   leaf.view = view;
-  leaf.view.shape = leaf.layout.data();
+  leaf.view.shape = layout;
   if (view.strides != nullptr) {
-    std::copy_n(view.strides, rank, leaf.layout.data() + rank);
-    leaf.view.strides = leaf.layout.data() + rank;
+    std::copy_n(view.strides, rank, layout + rank);
+    leaf.view.strides = layout + rank;
   }
   leaf.owner = py::reinterpret_borrow<py::object>(object);
   leaf.exchange = exchange;

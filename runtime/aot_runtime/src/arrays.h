@@ -63,7 +63,7 @@ class Inputs {
          Role role = Role::kInput);
   // The same without calls of Python, for numbers and for arrays of types with an exchange table.
   // exchange() says whether that was possible; nothing else may be asked if not.
-  Inputs(const py::list& leaves, const aot::Package& package, Exchanges* exchanges);
+  Inputs(PyObject* const* leaves, size_t count, const aot::Package& package, Exchanges* exchanges);
   ~Inputs();
   Inputs(const Inputs&) = delete;
   Inputs& operator=(const Inputs&) = delete;
@@ -81,10 +81,19 @@ class Inputs {
     Leaf() { view.device = DLDevice{kDLCPU, 0}; }
 
     DLTensor view{};
-    std::vector<int64_t> layout;  // shape, then strides
-    double number[2] = {};        // storage of a Python number, any type
-    Py_buffer buffer{};           // held when buffer.obj is set
-    py::object owner;             // DLPack capsule, or the array itself
+    // Room for shape, then strides.
+    int64_t* make_layout(size_t rank) {
+      if (rank <= kFewDims) return near;
+      layout.resize(2 * rank);
+      return layout.data();
+    }
+
+    static constexpr size_t kFewDims = 6;  // more take memory of their own
+    int64_t near[2 * kFewDims];
+    std::vector<int64_t> layout;
+    double number[2] = {};  // storage of a Python number, any type
+    Py_buffer buffer{};     // held when buffer.obj is set
+    py::object owner;       // DLPack capsule, or the array itself
     const Exchange* exchange = nullptr;
   };
 

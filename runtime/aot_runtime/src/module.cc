@@ -11,6 +11,7 @@
 
 #include "allocator.h"
 #include "arrays.h"
+#include "caller.h"
 #include "log.h"
 #include "operators.h"
 #include "options.h"
@@ -109,7 +110,8 @@ class Session {
           aot::Session session)
       : package_(std::move(package)),
         allocator_(std::move(allocator)),
-        session_(without_gil_at_end(std::move(session))) {}
+        session_(without_gil_at_end(std::move(session))),
+        runs_(std::make_shared<ExchangedRuns>(package_, allocator_, session_)) {}
 
   py::list run(const py::list& leaves, int64_t stream, bool to_host, int64_t timeout_ns,
                std::shared_ptr<Cancellation> cancellation, const py::list& places) {
@@ -119,25 +121,12 @@ class Session {
   // The same from arrays to arrays of the first one's library, in its current stream, when DLPack's
   // exchange tables allow it; None if they do not.
   py::object run_exchanged(const py::list& leaves) {
-    const Inputs inputs(leaves, *package_, &exchanges_);
-    const Exchange* exchange = inputs.exchange();
-    if (exchange == nullptr) return py::none();
-    const bool on_gpu = inputs.any_on_gpu();
-    int64_t stream = 0;
-    if (on_gpu && session_->device().device_type == kDLCUDA) {
-      const std::optional<int64_t> current = inputs.current_stream();
-      if (!current) return py::none();
-      stream = *current;
-    }
-    aot::RunOptions options;
-    options.stream = reinterpret_cast<void*>(stream);
-    options.host_outputs = !on_gpu;
-    std::vector<aot::Tensor> tensors = run_on(inputs, options);
-    py::list outputs(tensors.size());
-    for (size_t i = 0; i < tensors.size(); ++i) {
-      outputs[i] = to_object(*exchange, std::move(tensors[i]));
-    }
-    return outputs;
+    const auto count = static_cast<size_t>(PyList_GET_SIZE(leaves.ptr()));
+    const py::object outputs = runs_->run(PySequence_Fast_ITEMS(leaves.ptr()), count);
+    return outputs ? outputs : py::none();
+  }
+  py::object caller(py::ssize_t inputs, py::object build) const {
+    return make_caller(runs_, inputs, std::move(build));
   }
 
   py::list run_observed(const py::list& leaves, py::function callback, int64_t stream,
@@ -327,7 +316,7 @@ class Session {
   std::shared_ptr<aot::Package> package_;
   std::shared_ptr<PythonAllocator> allocator_;
   std::shared_ptr<aot::Session> session_;  // outputs on a GPU may wait for it
-  Exchanges exchanges_;
+  std::shared_ptr<ExchangedRuns> runs_;
 };
 
 class Package {
@@ -517,6 +506,7 @@ PYBIND11_MODULE(_native, m) {
       .def("memory", &Session::memory)
       .def("trim", &Session::trim)
       .def("run_exchanged", &Session::run_exchanged, py::arg("leaves"))
+      .def("caller", &Session::caller, py::arg("inputs"), py::arg("build"))
       .def("run_observed", &Session::run_observed, py::arg("leaves"), py::arg("callback"),
            py::arg("stream") = 0, py::arg("to_host") = false)
       .def("synchronize", &Session::synchronize)
