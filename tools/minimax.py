@@ -168,6 +168,12 @@ def log_quotient(s: mp.mpf) -> mp.mpf:
     return (mp.log((1 + z) / (1 - z)) - 2 * z) / z**3 if s > mp.mpf("1e-12") else mp.mpf(2) / 3
 
 
+def log_fifth(s: mp.mpf) -> mp.mpf:
+    """(log1p(f) - 2 z - 2 z**3 / 3) / z**5 as `log_quotient`, whose next term it begins with."""
+    near = mp.mpf(2) / 5 + 2 * s / 7
+    return (log_quotient(s) - mp.mpf(2) / 3) / s if s > mp.mpf("1e-12") else near
+
+
 def cos_tail(s: mp.mpf) -> mp.mpf:
     """(cos(x) - 1 + x*x/2) / x**4 as a function of s = x * x."""
     return (mp.cos(mp.sqrt(s)) - 1 + s / 2) / s**2 if s > mp.mpf("1e-12") else mp.mpf(1) / 24
@@ -238,6 +244,7 @@ def named_fits() -> dict[str, Fit]:
         ),
         "exp64": Fit(exp_tail, f"-{r}", r, 10, exp_weight, bits=53),
         "log64": Fit(log_quotient, "0", "0.0401", 8, lambda s: s / 2, bits=53),
+        "log_two64": Fit(log_fifth, "0", "0.0401", 7, lambda s: s * s / 2, bits=53),
         "pow_log": Fit(log_lead, "-0.25", "0.5", 9, tail_weight(mp.log1p, 3), bits=53),
         "pow_exp": Fit(
             ratio(exp2m1, ln2), "-0.5", "0.5", 5, lambda x: abs(x) / mp.power(2, x), bits=53

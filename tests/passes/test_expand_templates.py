@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 
 import pytest
@@ -11,6 +12,7 @@ from torch.nn import functional as F
 
 from aot.ir.loops import LoopGraph
 from aot.ir.templates.conv import Conv
+from aot.ir.templates.matmul import Matmul, MatmulSupport
 from aot.lowering.builder import GraphBuilder, Tensor, identity_view
 from aot.passes.expand_templates import expand_templates
 from aot.symbolic import as_expr
@@ -26,6 +28,8 @@ from tests.schedule.graphs import (
     make_graph,
     matmul,
 )
+
+LONE_ROWS = replace(BARE, templates=(MatmulSupport(Matmul, lone_rows=True),))
 
 
 @pytest.mark.parametrize("tiny", [True, False])
@@ -124,4 +128,25 @@ def test_attention_expands_to_the_same(masked: bool) -> None:
     heads = {"q": (2, 4, 5, 8), "k": (2, 2, 5, 8), "v": (2, 2, 5, 8), "m": (2, 4, 5, 5)}
     graph = make_graph(body, heads)
     expanded = expand_templates(graph, BARE)
+    check_same(graph, expanded, tolerance=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("rows", "kind", "nests"),
+    [
+        (1, torch.int8, True),
+        (2, torch.int8, False),  # which would make each element twice
+        (1, torch.float64, False),  # no narrower
+    ],
+)
+def test_one_row_makes_what_it_multiplies(rows: int, kind: torch.dtype, nests: bool) -> None:
+    """A weight of int8 is read as such: once, and not written at four times its width before."""
+    w = torch.arange(300 * 256).reshape(300, 256).remainder(50).to(kind)
+    scale = torch.ones(300, 1)
+    graph = lowered(
+        lambda x, w, scale: F.linear(x, (w - 3).to(torch.float32) * scale),
+        *(torch.ones(rows, 256), w, scale),
+    )
+    expanded = expand_templates(graph, LONE_ROWS)
+    assert bool(templates(expanded)) is not nests
     check_same(graph, expanded, tolerance=1e-4)

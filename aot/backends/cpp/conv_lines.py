@@ -21,7 +21,7 @@ from aot.backends.cpp.tile import (
     stored_as,
 )
 from aot.backends.cpp.values import Body
-from aot.ir.dtypes import BFLOAT16
+from aot.ir.dtypes import BFLOAT16, FLOAT16
 from aot.ir.kernels import KernelGraph
 from aot.symbolic import Expr, integer, is_int, product
 
@@ -87,8 +87,10 @@ def _line(c: Convolution) -> int:
 
 
 def _blocking(c: Convolution) -> MatmulBlocking:
-    size = c.dtype.itemsize
-    return matmul_blocking(_line(c), c.shape.oc, c.shape.ic, a_bytes=size, b_bytes=size)
+    size, halves = c.dtype.itemsize, c.dtype in (FLOAT16, BFLOAT16)
+    return matmul_blocking(
+        _line(c), c.shape.oc, c.shape.ic, a_bytes=size, b_bytes=size, halves=halves
+    )
 
 
 def _config(c: Convolution, q: MatmulBlocking, flags: list[str]) -> str:

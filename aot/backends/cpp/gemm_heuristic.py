@@ -23,8 +23,11 @@ _UNIT_BYTES = 150_000
 _UNITS = 32
 # Vectors of columns that a direct kernel takes at most, and one (`kTurnedLd` in aot/tmpl/matmul.h).
 _TURNED_ROW = 7 * PANEL
-# Of float16, that one strip may have (`kMostDirectRows` in aot/tmpl/direct.h).
+# Rows of halves that are few, also where their number varies, and elements that they have at most:
+# `matmul_few_rows` in aot/tmpl/matmul_call.h.
 _FEW_ROWS = 14
+_FEW_VARYING = 12
+_FEW_ELEMENTS = 1 << 16
 # Packed columns that stay in the second level of cache while rows pass.
 _PACKED_BYTES = 3 << 19
 
@@ -40,7 +43,7 @@ class MatmulBlocking:
     `strided_b`: B is a plain matrix, packed on the way. `packed`: elements of a tile's columns of
     it, where all rows of a unit use them. `turned`: elements for results that are computed turned.
     `pieces`: tiles of bfloat16 multiply where there are some; `b_across`: they cut B where it lies.
-    `few`: elements of widened rows that are whole, of few by packed float16.
+    `few`: elements of widened rows that are whole, of few by packed halves.
     """
 
     mb: int
@@ -95,6 +98,7 @@ def matmul_blocking(
     k_fixed: bool = True,
     may_turn: bool = False,
     float16: bool = False,
+    halves: bool = False,
     b_across: bool = False,
     n_varies: bool = False,
 ) -> MatmulBlocking:
@@ -105,7 +109,8 @@ def matmul_blocking(
     `b_bytes` are the sizes of stored elements (default: of the accumulator). `a_contiguous` is
     false when A's k is strided; `b_packed` when B is a plain matrix. `k_fixed`: K does not vary.
     `may_turn`: a level may compute results turned (`matmul_may_turn` in aot/tmpl/matmul.h).
-    `float16`: both operands are, which tiles of bfloat16 may multiply in pieces;
+    `float16`: both operands are, which tiles of bfloat16 may multiply in pieces; `halves`: both are
+    of float16 or of bfloat16;
     `b_across`: columns of B are neighbours in memory. `n_varies`: a run may have more columns, and
     has them in one unit where the typical ones are: each unit turns, packs and reads rows anew.
     """
@@ -131,7 +136,7 @@ def matmul_blocking(
     # Few rows: reading B is the cost; many: multiplying.
     by_macs = -(-UNIT_MACS // (min(mb, m) * nb * k))
     by_bytes = -(-_UNIT_BYTES // (nb * k * b_size))
-    few = float16 and b_packed and m_max is None and k_fixed and m <= _FEW_ROWS
+    few = _few_elements(m, k, varies=m_max is not None) if halves and b_packed and k_fixed else 0
     pieces = None
     if float16 and k_fixed:
         turns = not (b_packed or b_across)
@@ -152,8 +157,17 @@ def matmul_blocking(
         turned=nc * _TURNED_ROW if may_turn else 0,
         pieces=pieces,
         b_across=b_across,
-        few=m * (_round_up(k, PANEL) + PANEL) if few else 0,
+        few=few,
     )
+
+
+def _few_elements(m: int, k: int, *, varies: bool) -> int:
+    """Of copies of few rows of halves: the twin of `matmul_few_rows` in aot/tmpl/matmul_call.h."""
+    row = _round_up(k, PANEL) + PANEL
+    most = _FEW_ELEMENTS // row
+    if varies:
+        return min(_FEW_VARYING, most) * row
+    return m * row if m <= min(_FEW_ROWS, most) else 0
 
 
 def _unit_columns(m: int, mb: int, n: int, k: int, b_size: int) -> int:

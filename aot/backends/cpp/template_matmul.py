@@ -36,7 +36,7 @@ from aot.backends.cpp.tile import (
     tile_space,
 )
 from aot.backends.cpp.values import Body
-from aot.ir.dtypes import FLOAT16, DType
+from aot.ir.dtypes import BFLOAT16, FLOAT16, DType
 from aot.ir.hints import hints_of
 from aot.ir.kernel_facts import argument_buffers, template_call
 from aot.ir.kernels import KernelGraph, TemplateKernel
@@ -172,6 +172,7 @@ def _take_apart(kernel: TemplateKernel, graph: KernelGraph) -> _Product:
         k_fixed=is_int(k),
         may_turn=_may_turn(a, a_dtype, b_dtype, (row.extent, column.extent, k), packed),
         float16=a_dtype == b_dtype == FLOAT16,
+        halves=a_dtype == b_dtype and a_dtype in (FLOAT16, BFLOAT16),
         b_across=not packed and _along(b, turned=True) == "kAcross",
         n_varies=not is_int(column.extent),
     )

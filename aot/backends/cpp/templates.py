@@ -126,7 +126,7 @@ _ROWS = (
     Template(Support(OpenFft, takes_fft), emit_open_fft),
     Template(Support(LibraryCall, takes_routine), emit_library),
     Template(
-        MatmulSupport(Matmul),
+        MatmulSupport(Matmul, lone_rows=True),
         emit_matmul,
         PackedOperand(_right, pack_matmul),
         finishes_once=True,

@@ -11,7 +11,7 @@ import numpy as np
 from aot.ir.dtypes import INT32, DType
 from aot.ir.hints import Hints
 from aot.ir.nests import Axis, LoopNest, Store, View
-from aot.ir.scalar import binary, const, load, reduce_
+from aot.ir.scalar import Access, binary, const, load, loads, reduce_
 from aot.ir.templates.base import Array, LoopOp, Split, Strides, Support, TemplateCall
 from aot.ir.templates.builder import NestBuilder
 from aot.symbolic import Expr, coefficient_of, integer, is_int, product, substitute, var
@@ -57,6 +57,8 @@ class Matmul(TemplateCall):
         """
         assert isinstance(support, MatmulSupport)
         right = self.b.axes
+        if support.lone_rows and self._widens_for_a_row(builder):
+            return "its only row reads a second operand that is made of narrower elements"
         if not all(a.extent.is_Integer for a in right):
             return ""
         weight = builder.hints.volume(right)
@@ -64,6 +66,22 @@ class Matmul(TemplateCall):
         if weight <= support.tiny_weight and work <= support.tiny_work:
             return f"its second operand has only {weight} elements"
         return ""
+
+    def _widens_for_a_row(self, builder: NestBuilder) -> bool:
+        """Whether one row alone multiplies what a nest makes of a narrower weight's elements.
+
+        Stored for the template, which reads it once, that would be written and read at its width.
+        """
+        rows = product([axis.extent for axis in self.output.axes[:-1]])
+        if rows != 1 or self.b.buffer not in builder.nests:
+            return False
+
+        def bytes_of(name: str) -> int:
+            buffer = builder.buffers[name]
+            return builder.hints.elements(buffer.shape) * buffer.dtype.itemsize
+
+        sources = _sources(builder.nests, self.b.buffer)
+        return sum(map(bytes_of, sources)) < bytes_of(self.b.buffer)
 
     def packs(self, role: str, support: Support[Any]) -> bool:
         """Weights on the right are stored in the order in which tiles read them."""
@@ -446,6 +464,20 @@ class DepthParts(Protocol):
         """1: the whole depth is."""
 
 
+def _sources(nests: Mapping[str, LoopNest], name: str) -> set[str]:
+    """What a buffer's elements are made of, one by one, by way of any nests."""
+    found, waiting = set[str](), [name]
+    while waiting:
+        made = nests.get(waiting[-1])
+        name = waiting.pop()
+        if made is None or made.reduction:
+            found.add(name)
+        else:
+            read = (node.attr for node in loads(made.roots))
+            waiting += {access.buffer for access in read if isinstance(access, Access)}
+    return found
+
+
 @dataclass(frozen=True)
 class MatmulSupport(Support[Matmul]):
     """A backend's template for matrix products.
@@ -462,6 +494,8 @@ class MatmulSupport(Support[Matmul]):
             read from memory by what joins them; None: never.
         depth_last: It reads a second operand faster whose depth is contiguous; `depth_last_of`: of
             the types of these names.
+        lone_rows: A nest multiplies one row by a second operand that it makes of narrower elements
+            faster than the operand is stored.
     """
 
     tiny_weight: int = 4096
@@ -473,6 +507,7 @@ class MatmulSupport(Support[Matmul]):
     merges: Merges | None = None
     depth_last: bool = False
     depth_last_of: tuple[str, ...] = ()
+    lone_rows: bool = False
 
     def of_type(self, dtype: DType) -> MatmulSupport:
         """The same with what holds for operands of a type alone."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from typing import Any
 
 from aot.backends.cpp.gemm_heuristic import matmul_blocking
 
@@ -50,3 +51,19 @@ def test_columns_that_vary_share_a_unit_and_its_rows():
     assert matmul_blocking(20, 200, 10, n_varies=True).nc == 256
     many = {"m": 4000, "n": 3000, "k": 3000}
     assert matmul_blocking(**many, n_varies=True) == matmul_blocking(**many)
+
+
+def test_rows_of_halves_that_are_few_are_widened_whole():
+    """Each row is padded to a panel, and one more keeps rows off the powers of two."""
+
+    def few(m: int, k: int, **options: Any) -> int:
+        return matmul_blocking(m, 64, k, a_bytes=2, b_bytes=2, **options).few
+
+    assert few(1, 100, halves=True) == 128
+    assert few(14, 100, halves=True) == 14 * 128
+    assert few(15, 100, halves=True) == 0
+    assert few(1, 100) == 0
+    assert few(1, 100, halves=True, b_packed=False) == 0
+    assert few(3, 100, m_max=64, halves=True) == 12 * 128
+    assert few(3, 7000, m_max=64, halves=True) == 9 * 7024
+    assert few(10, 7000, halves=True) == 0

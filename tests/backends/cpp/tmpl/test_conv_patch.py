@@ -2,10 +2,11 @@
 
 import itertools
 
+import numpy as np
 import pytest
 
 from tests.backends.cpp.tmpl import test_conv as conv
-from tests.backends.cpp.tmpl.build import levels
+from tests.backends.cpp.tmpl.build import aligned, build, call, levels
 
 LEVEL = levels()[-1]
 # Tiles of bfloat16 multiply zeros.
@@ -38,3 +39,38 @@ def test_positions_outside_the_data_are_left_out(name, pieces):
         if position[middle] != kernel[middle] // 2
     ]
     conv.check_case(LEVEL, CASES[name], pieces, AHEAD, unused)
+
+
+INTERLEAVE = """
+#include "aot/tmpl/pack.h"
+using namespace aot::tmpl;
+#define EXPORT extern "C" __attribute__((visibility("default")))
+#define INTERLEAVE(NAME, S, E, C, LD) \\
+  EXPORT void NAME(const S* line, int64_t row, int64_t n, E* out) { \\
+    interleave<C, LD>(line, row, n, out); \\
+  }
+INTERLEAVE(floats, float, float, 37, 37)
+INTERLEAVE(doubles, double, double, 16, 16)
+INTERLEAVE(halves, F16, float, 19, 19)
+INTERLEAVE(pairs, Bf16, Bf16, 39, 40)
+"""
+KINDS = {
+    "floats": (np.float32, np.float32, 37, 37),
+    "doubles": (np.float64, np.float64, 16, 16),
+    "halves": (np.float16, np.float32, 19, 19),
+    "pairs": (np.uint16, np.uint16, 39, 40),
+}
+
+
+@pytest.mark.parametrize("columns", [1, 5, 8, 63, 64, 67, 130, 205])
+@pytest.mark.parametrize("kind", KINDS)
+def test_rows_are_interleaved_by_runs_of_columns_and_what_is_left(kind, columns):
+    source, result, channels, ld = KINDS[kind]
+    rows = np.arange(channels * (columns + 3)).reshape(channels, -1) % 1999
+    line = aligned(rows.shape, source)
+    line[:] = rows
+    out = aligned((columns, ld), result)
+    call(build(INTERLEAVE, LEVEL)[kind], line, rows.shape[1], columns, out)
+    expected = np.zeros((columns, ld), result)
+    expected[:, :channels] = rows[:, :columns].T
+    np.testing.assert_array_equal(out, expected)

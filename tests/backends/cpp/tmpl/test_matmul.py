@@ -175,9 +175,15 @@ TURNED_WEIGHTS = [
     ("float32", (104, 45, 300)),  # sums of pieces stay in a tile
     ("float32", (150, 700, 20)),  # rows are copied once for several tiles' columns
     ("float64", (70, 1300, 90)),  # once for those of them whose panels stay near
+    ("float32", (1024, 64, 30)),  # k's a page apart are copied beside each other
+    ("float32", (1024, 40, 300)),  # in pieces
+    ("float64", (516, 24, 70)),
 ]
 FEW = [(1, 300, 700), (3, 40, 64), (7, 33, 1), (14, 500, 270), (15, 50, 40)]
-"""Rows of float16 by packed float16: all in one strip, on levels with registers enough."""
+"""Rows of halves by packed ones that are read where they lie, but for the last."""
+HALVES = ("float16", "bfloat16")
+VARYING = {"varying": 301, "varying_far": 7000}
+"""The depth of products of a varying number of such rows: twelve at most, and nine."""
 CONSTANT = [(8, 16, 16), (5, 48, 7), (129, 100, 300), (1, 64, 500)]
 
 
@@ -242,9 +248,16 @@ def variants() -> dict[str, Variant]:
         )
         table[f"direct{i}"] = Variant(blocking, dtype, shape, tuple(along))
     for i, shape in enumerate(FEW):
-        blocking = matmul_blocking(*shape, a_bytes=2, b_bytes=2, float16=True)
-        assert (blocking.few > 0) == (shape[0] < 15)
-        table[f"few{i}"] = Variant(replace(blocking, pieces=None), "float16", shape)
+        for dtype in HALVES:
+            blocking = matmul_blocking(
+                *shape, a_bytes=2, b_bytes=2, float16=dtype == "float16", halves=True
+            )
+            assert (blocking.few > 0) == (shape[0] < 15)
+            table[f"few{i}_{dtype}"] = Variant(replace(blocking, pieces=None), dtype, shape)
+    for name, k in VARYING.items():
+        for dtype in HALVES:
+            blocking = matmul_blocking(4, 70, k, m_max=64, a_bytes=2, b_bytes=2, halves=True)
+            table[f"{name}_{dtype}"] = Variant(blocking, dtype, (-1, -1, k))
     for i, shape in enumerate(ONE_PANEL):
         blocking = matmul_blocking(*shape, a_bytes=2, b_bytes=2, b_packed=False)
         table[f"one_panel{i}"] = Variant(blocking, "bfloat16", shape)
@@ -429,8 +442,21 @@ def test_half_types_compute_in_float32(level, dtype, shape):
 
 @pytest.mark.parametrize("pieces", [1, 3])
 @pytest.mark.parametrize("i", range(len(FEW)))
-def test_few_rows_read_packed_float16_where_it_lies(level, i, pieces):
-    check(level, f"few{i}", FEW[i], batch=2, shared_b=i == 1, pieces=pieces)
+@pytest.mark.parametrize("dtype", HALVES)
+def test_few_rows_read_packed_halves_where_they_lie(level, dtype, i, pieces):
+    check(level, f"few{i}_{dtype}", FEW[i], batch=2, shared_b=i == 1, pieces=pieces)
+
+
+@pytest.mark.parametrize("dtype", HALVES)
+@pytest.mark.parametrize("rows", [1, 2, 6, 7, 12, 13])
+def test_as_many_rows_as_are_few_in_a_run_read_packed_halves_where_they_lie(level, dtype, rows):
+    check(level, f"varying_{dtype}", (rows, 70, VARYING["varying"]), batch=2, pieces=2)
+
+
+@pytest.mark.parametrize("rows", [9, 10])
+def test_few_rows_that_are_long_stay_near(level, rows):
+    """Beyond nine copies of 7000 floats panels are widened, and rows cut into chunks."""
+    check(level, "varying_far_bfloat16", (rows, 70, VARYING["varying_far"]))
 
 
 @pytest.mark.parametrize("unit", ["kBf16Dot", "kBf16None"])

@@ -17,6 +17,11 @@ using Cut = {name}::Cfg;
 static_assert(detail::brings_b<Cut>(detail::direct_cut<Cut>({m}, {n})) == {brings});
 """
 
+BRINGS_A = """
+static_assert(detail::matmul_way<{name}::Cfg>() == detail::Way::kDirect);
+static_assert(detail::brings_a<{name}::Cfg>() == {brings});
+"""
+
 WAYS = """
 using Turned = {name}::Cfg;
 static_assert(detail::matmul_way<Turned>() == detail::Way::{way});
@@ -57,6 +62,27 @@ def test_the_way_of_a_product_has_the_least_price(shape, a, b, ways, tmp_path):
     for level, way in zip(LEVELS, ("kCopies", *ways), strict=True):
         source = tmp_path / f"{level}.cc"
         source.write_text(HEADER + variant.text("v") + WAYS.format(name="v", way=way))
+        command = [*tools.command, *tools.compile_flags(level), f"-I{INCLUDE}"]
+        subprocess.run([*command, "-fsyntax-only", str(source)], check=True)
+
+
+@pytest.mark.parametrize(
+    ("shape", "dtype", "brings"),
+    [
+        ((8192, 64, 32), "float32", "true"),
+        ((512, 64, 32), "float64", "true"),
+        ((8208, 64, 32), "float32", "false"),  # lines of k's lie in sets of their own
+        ((8192, 64, 6), "float32", "false"),  # of which the sets that they share keep all
+    ],
+)
+def test_rows_that_lie_pages_apart_are_brought_near(shape, dtype, brings, tmp_path):
+    """At AVX2; wider levels read them where they are."""
+    blocking = matmul_blocking(*shape, accumulator_bytes=int(dtype[5:]) // 8, a_contiguous=False)
+    text = HEADER + Variant(blocking, dtype, shape, ("kAcross", "kAny")).text("v")
+    tools = find_toolchain()
+    for level, expected in zip(LEVELS[1:], (brings, "false"), strict=True):
+        source = tmp_path / f"{level}.cc"
+        source.write_text(text + BRINGS_A.format(name="v", brings=expected))
         command = [*tools.command, *tools.compile_flags(level), f"-I{INCLUDE}"]
         subprocess.run([*command, "-fsyntax-only", str(source)], check=True)
 

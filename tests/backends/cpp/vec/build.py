@@ -57,9 +57,14 @@ def build(source: str, level: str) -> ctypes.CDLL:
 
     Compiles once, also when that fails: every test that needs the library then fails at once.
     """
+    return _load(library_path(source, level))
+
+
+def library_path(source: str, level: str) -> Path:
+    """Where the library that `build` makes is."""
     library, errors = _compile(source, level)
     assert not errors, errors
-    return _load(library)
+    return library
 
 
 def call(library: ctypes.CDLL, name: str, *arguments: Any) -> None:

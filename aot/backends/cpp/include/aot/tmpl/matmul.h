@@ -75,7 +75,10 @@ struct MatmulRun {
       if (bf16_unit() == kBf16Dot) return run.rectangle(b, m0, m1, n0, n1);
     }
 #endif
-    if constexpr (FewRun<Cfg, Epi>::kIs) return FewRun<Cfg, Epi>{p, tile, epi}.columns(b, n0, n1);
+    if constexpr (FewRun<Cfg, Epi>::kMayBe) {
+      const FewRun<Cfg, Epi> run{p, tile, epi};
+      if (run.is()) return run.columns(b, n0, n1);
+    }
     const Blocks blocks(m1 - m0, Cfg::MC);
     const auto all = [&](const auto& block) {
       for (int64_t i = 0; i < blocks.count; ++i) {

@@ -92,18 +92,22 @@ constexpr bool matmul_may_turn() {
   return Cfg::STRIDED_B && Cfg::A_ALONG == Along::kAcross && Cfg::M > 0 && Cfg::N > 0 &&
          Cfg::K > 0 && std::is_floating_point_v<A> && std::is_same_v<A, typename Cfg::B>;
 }
-// Whether few rows, all of them in one strip, are multiplied by packed float16 (matmul_few.h);
-// levels of fewer registers may have too many for that.
-template <class Cfg>
-constexpr bool matmul_may_be_few() {
-  using A = typename Cfg::A;
-  return !Cfg::STRIDED_B && std::is_same_v<A, F16> && std::is_same_v<typename Cfg::B, A> &&
-         Cfg::M > 0 && Cfg::M <= kMostDirectRows && Cfg::K > 0;
-}
-// Elements between their copies.
+// Elements between copies of few rows, all of K long.
 template <class Cfg>
 constexpr int64_t matmul_few_ld() {
   return round_up(Cfg::K, kPanel) + kPanel;
+}
+// Rows that scratch has room for where few are multiplied by panels of halves as these lie
+// (matmul_few.h); of rows whose number varies kFewVarying. They stay in the second level of cache.
+inline constexpr int64_t kFewVarying = 12, kFewElements = 1 << 16;
+template <class Cfg>
+constexpr int64_t matmul_few_rows() {
+  using A = typename Cfg::A;
+  constexpr bool kHalves = std::is_same_v<A, F16> || std::is_same_v<A, Bf16>;
+  if (Cfg::STRIDED_B || !kHalves || !std::is_same_v<typename Cfg::B, A> || Cfg::K <= 0) return 0;
+  const int64_t most = kFewElements / matmul_few_ld<Cfg>();
+  if (Cfg::M < 0) return min64(kFewVarying, most);
+  return Cfg::M <= min64(kMostDirectRows, most) ? Cfg::M : 0;
 }
 // Elements of a turned tile's row: a group of vectors, off the powers of two.
 inline constexpr int64_t kTurnedLd = (kMostDirectVectors + 1) * kPanel;
@@ -135,7 +139,7 @@ constexpr int64_t matmul_room() {
   if (matmul_copies_a<Cfg>()) bytes += Cfg::MC * (Cfg::KB + kPanel) * size;
   if (matmul_copies_b<Cfg>()) bytes += panel_copy_elements(Cfg::KB) * size;
   if (matmul_may_turn<Cfg>()) bytes += Cfg::NC * kTurnedLd * size;
-  if (matmul_may_be_few<Cfg>()) bytes += Cfg::M * matmul_few_ld<Cfg>() * size;
+  bytes += matmul_few_rows<Cfg>() * matmul_few_ld<Cfg>() * size;
   return round_up(bytes + Cfg::PACKED * size, 64);
 }
 
@@ -158,16 +162,19 @@ enum class Way { kCopies, kDirect, kTurned, kDots };
 
 // Whether caches of 64 sets keep a line of each of k rows of operands that lie across: rows some
 // powers of two apart fall into the same few sets.
+constexpr bool rows_kept(int64_t apart, int64_t k) {
+  int64_t room = 512;
+  if (apart % 64 != 0) return true;
+  for (apart /= 64; apart % 2 == 0 && room > 8; apart /= 2) room /= 2;
+  return k <= room;
+}
 template <class Cfg>
 constexpr bool lines_kept(int64_t k) {
   if (!kFewRegisters) return true;
   for (const bool a : {true, false}) {
     if ((a ? Cfg::A_ALONG : Cfg::B_ALONG) != Along::kAcross) continue;
-    int64_t room = 512;
-    int64_t apart = (a ? Cfg::M : Cfg::N) * int64_t(sizeof(compute_t<typename Cfg::A>));
-    if (apart % 64 != 0) continue;
-    for (apart /= 64; apart % 2 == 0 && room > 8; apart /= 2) room /= 2;
-    if (k > room) return false;
+    const int64_t size = sizeof(compute_t<typename Cfg::A>);
+    if (!rows_kept((a ? Cfg::M : Cfg::N) * size, k)) return false;
   }
   return true;
 }
@@ -240,6 +247,22 @@ constexpr int64_t direct_depth() {
   }
   const int64_t most = max64(room / bytes / 4 * 4, 16);
   return ceil_div(Cfg::K, ceil_div(Cfg::K, most));
+}
+
+// Elements between k's of rows that are brought near, off the powers of two.
+template <class Cfg>
+inline constexpr int64_t kAcrossLd = round_up(min64(Cfg::M, Cfg::MB), kPanel) + kPanel;
+
+// Whether A's rows of k's are copied, as they lie, before their strips read them: each strip reads
+// a part of a line of each, and the sets that they fall into keep no line until the next strip.
+template <class Cfg>
+constexpr bool brings_a() {
+  using T = compute_t<typename Cfg::A>;
+  const int64_t depth = min64(direct_depth<Cfg>(), Cfg::K);
+  return kFewRegisters && std::is_same_v<typename Cfg::A, T> && Cfg::COPY_A &&
+         Cfg::A_ALONG == Along::kAcross && !rows_kept(Cfg::M * int64_t(sizeof(T)), depth) &&
+         min64(Cfg::M, Cfg::MB) > 2 * RegisterBlock<T>::kRows &&
+         depth * kAcrossLd<Cfg> <= Cfg::MC * (Cfg::KB + kPanel);
 }
 
 // Whether results that are stored as they are go to their places at once: where their sums are

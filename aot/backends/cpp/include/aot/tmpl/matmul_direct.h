@@ -74,6 +74,8 @@ struct DirectRun {
       copy_rows(first, p.a_row, p.a_col, m1 - m0, k(), copy, kCopyLd);
       a = copy, a_row = kCopyLd, a_col = 1;
     }
+    const int64_t from_col = a_col;
+    if constexpr (brings_a<Cfg>()) a_col = kAcrossLd<Cfg>;
     DirectArgs<T, Source> args{nullptr, a_row, a_col, {}, k(), nullptr, kLd, 0, false};
     if constexpr (kPacks) {
       pack_any(b_from(b, n0), p.b_row, p.b_col, k(), n1 - n0, packed, k() * kPanel);
@@ -90,12 +92,18 @@ struct DirectRun {
     const auto first_b = args.b;
     for (int64_t k0 = 0; k0 < k(); k0 += kDepth) {
       args.k = min64(kDepth, k() - k0), args.add = k0 > 0, args.b = first_b.from(k0);
+      const T* from = a + k0 * from_col;
+      if constexpr (brings_a<Cfg>()) {
+        T* const copy = tile + Cfg::MC * kLd;
+        copy_across(from, p.a_col, m1 - m0, args.k, copy);
+        from = copy;
+      }
       const bool last = k0 + kDepth >= k();
       auto ahead = args.b.b;
       // Some neighbouring groups of a strip, to where its results are.
       const auto multiply = [&](int64_t s, int64_t g0, int64_t g1) {
         const int64_t i0 = cut.strips.begin(s), mr = cut.strips.size(s);
-        args.a = a + i0 * a_row + k0 * a_col;
+        args.a = from + i0 * a_row;
         // What follows: these rows' next k's, or the next strip, or the next matrix.
         args.next = reinterpret_cast<const char*>(args.a + (across ? kDepth * a_col : mr * a_row));
         if (!across) args.line = direct_line<T>(mr);
@@ -125,6 +133,20 @@ struct DirectRun {
         if (kInC || !last) continue;
         epi(b, m0 + cut.strips.begin(s), m0 + cut.strips.begin(s + 1), n0, n1, results, kLd);
       }
+    }
+  }
+
+  // A's `count` rows of so many k's, which lie across, next to each other: a row of k's after the
+  // other.
+  static AOT_INLINE void copy_across(const T* from, int64_t a_col, int64_t count, int64_t depth,
+                                     T* to) {
+    constexpr int64_t kL = Simd<T>::kLanes;
+    for (int64_t i = 0; i < depth; ++i) {
+      const T* const at = from + i * a_col;
+      T* const row = to + i * kAcrossLd<Cfg>;
+      int64_t j = 0;
+      for (; j + kL <= count; j += kL) Simd<T>::store(row + j, Simd<T>::load(at + j));
+      for (; j < count; ++j) row[j] = at[j];
     }
   }
 

@@ -464,7 +464,40 @@ struct Interleaved {
   }
 };
 
-// The first `there` columns of a vector of interleave's, a constant where that is all of them.
+// Units from `next` on, as many as a vector has lanes, of the first `there` columns of a vector of
+// interleave's, a constant where that is all of them.
+template <int64_t C, int64_t LD, class S, class E, class Count>
+AOT_INLINE void interleave_block(const S* line, int64_t row, int64_t next, Count there, E* out) {
+  using I = Interleaved<S, E>;
+  using T = typename I::T;
+  constexpr int64_t kL = Simd<T>::kLanes, kUnits = LD / I::kEach;
+  const int64_t first = min64(next, kUnits - kL);  // the last block overlaps the one before
+  typename Simd<T>::V r[kL];
+  AOT_UNROLL for (int64_t u = 0; u < kL; ++u) {
+    r[u] = I::template load<C>(line, row, first + u, there);
+  }
+  transpose_rows<kL / 2, T>(r);
+  AOT_UNROLL for (int64_t k = 0; k < kL; ++k) {
+    if (k < there) Simd<T>::store(reinterpret_cast<T*>(out) + k * kUnits + first, r[k]);
+  }
+}
+
+// Columns that are moved together, of some rows at a time: rows of a long line lie pages apart, and
+// what is asked for in each is then a run, not one vector.
+inline constexpr int64_t kInterleavedRun = 64;
+template <int64_t C, int64_t LD, class S, class E>
+AOT_INLINE void interleave_run(const S* line, int64_t row, E* out) {
+  using I = Interleaved<S, E>;
+  constexpr int64_t kL = Simd<typename I::T>::kLanes, kVectors = kInterleavedRun / kL;
+  constexpr std::integral_constant<int64_t, kL> kAll{};
+  for (int64_t next = 0; next < LD / I::kEach; next += kL) {
+    for (int64_t v = 0; v < kVectors; ++v) {
+      interleave_block<C, LD>(line + v * kL, row, next, kAll, out + v * kL * LD);
+    }
+  }
+}
+
+// The first `there` columns of a vector of interleave's.
 template <int64_t C, int64_t LD, class S, class E, class Count>
 AOT_INLINE void interleave_vector(const S* line, int64_t row, Count there, E* out) {
   using I = Interleaved<S, E>;
@@ -487,15 +520,7 @@ AOT_INLINE void interleave_vector(const S* line, int64_t row, Count there, E* ou
     }
   } else {
     for (int64_t next = 0; next < kUnits; next += kL) {
-      const int64_t first = min64(next, kUnits - kL);  // the last block overlaps the one before
-      typename Simd<T>::V r[kL];
-      AOT_UNROLL for (int64_t u = 0; u < kL; ++u) {
-        r[u] = I::template load<C>(line, row, first + u, there);
-      }
-      transpose_rows<kL / 2, T>(r);
-      AOT_UNROLL for (int64_t k = 0; k < kL; ++k) {
-        if (k < there) Simd<T>::store(to + k * kUnits + first, r[k]);
-      }
+      interleave_block<C, LD>(line, row, next, there, out);
     }
   }
 }
@@ -508,6 +533,12 @@ void interleave(const S* line, int64_t row, int64_t n, E* out) {
   using T = typename Interleaved<S, E>::T;
   constexpr int64_t kL = Simd<T>::kLanes;
   int64_t i = 0;
+  if constexpr (LD / Interleaved<S, E>::kEach >= kL) {
+    for (; i + kInterleavedRun <= n; i += kInterleavedRun) {
+      interleave_run<C, LD>(line + i, row, out + i * LD);
+    }
+    if (i > 0 && i < n) i = min64(i, n - kL);
+  }
   for (; n >= kL && i < n; i = i + kL < n ? min64(i + kL, n - kL) : n) {
     constexpr std::integral_constant<int64_t, kL> kAll{};
     interleave_vector<C, LD>(line + i, row, kAll, out + i * LD);

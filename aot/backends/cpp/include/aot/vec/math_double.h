@@ -1,5 +1,6 @@
 // float64: exp, expm1, log, log1p, tanh and sigmoid in registers, from v3 on sin, cos, tan, their
-// inverses, sinh, cosh, erf and erfc (math_special.h); the rest lane by lane with libm.
+// inverses, sinh, cosh, erf, erfc (math_special.h), and what math_pow_double.h has; the rest lane
+// by lane with libm.
 #ifndef AOT_VEC_MATH_DOUBLE_H_
 #define AOT_VEC_MATH_DOUBLE_H_
 
@@ -281,10 +282,10 @@ AOT_INLINE Vec<double, N> cosh(Vec<double, N> x) {
   AOT_INLINE Vec<double, N> NAME(Vec<double, N> x, Vec<double, N> y) {                         \
     return detail::map_lanes([](double v, double w) { return __builtin_##NAME(v, w); }, x, y); \
   }
+#if AOT_ISA_LEVEL < 3
 AOT_LIBM(exp2)
 AOT_LIBM(log2)
 AOT_LIBM(log10)
-#if AOT_ISA_LEVEL < 3
 AOT_LIBM(sin)
 AOT_LIBM(cos)
 AOT_LIBM(tan)
@@ -293,20 +294,16 @@ AOT_LIBM(acos)
 AOT_LIBM(atan)
 AOT_LIBM(sinh)
 AOT_LIBM(cosh)
-#endif
 AOT_LIBM(asinh)
 AOT_LIBM(acosh)
 AOT_LIBM(atanh)
-#if AOT_ISA_LEVEL < 3
 AOT_LIBM(erf)
 AOT_LIBM(erfc)
+AOT_LIBM_2(pow)
+AOT_LIBM_2(atan2)
+AOT_LIBM_2(hypot)
 #endif
 AOT_LIBM(cbrt)
-AOT_LIBM_2(pow)
-#if AOT_ISA_LEVEL < 3
-AOT_LIBM_2(atan2)
-#endif
-AOT_LIBM_2(hypot)
 #undef AOT_LIBM
 #undef AOT_LIBM_2
 

@@ -33,19 +33,25 @@ AOT_INLINE Vec<double, N> pow_positive(Vec<float, N> a, Vec<double, N> y) {
   return e * power_of_two<double>(bitcast<int64_t>(sum), 0);
 }
 
+// x^y with all special cases of C, from |x|^y.
+template <class T, int N>
+AOT_INLINE Vec<T, N> pow_signed(Vec<T, N> x, Vec<T, N> y, Vec<T, N> out) {
+  const Vec<T, N> a = abs(x), half = y * T(0.5);
+  const auto integral = trunc(y) == y;
+  const auto odd = integral & (trunc(half) != half);
+  out = select(odd, copysign(out, x), out);
+  out = select((x < T(0)) & ~integral & (a < kInf<T>), Vec<T, N>(kNaN<T>), out);
+  const auto one = (x == T(1)) | (y == T(0)) | ((a == T(1)) & isinf(y));
+  return select(one, Vec<T, N>(T(1)), out);
+}
+
 }  // namespace detail
 
 // C's pow with all its special cases.
 template <int N>
 AOT_INLINE Vec<float, N> pow(Vec<float, N> x, Vec<float, N> y) {
-  const Vec<float, N> a = abs(x), half = y * 0.5f;
-  Vec<float, N> out = convert<float>(detail::pow_positive(a, convert<double>(y)));
-  const auto integral = trunc(y) == y;
-  const auto odd = integral & (trunc(half) != half);
-  out = select(odd, copysign(out, x), out);
-  out = select((x < 0.0f) & ~integral & (a < detail::kInf<float>), detail::kNaN<float>, out);
-  const auto one = (x == 1.0f) | (y == 0.0f) | ((a == 1.0f) & isinf(y));
-  return select(one, 1.0f, out);
+  const Vec<double, N> out = detail::pow_positive(abs(x), convert<double>(y));
+  return detail::pow_signed(x, y, convert<float>(out));
 }
 
 // sqrt(x^2 + y^2) without overflow or underflow on the way; inf wins over NaN.

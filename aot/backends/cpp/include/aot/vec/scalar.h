@@ -10,6 +10,7 @@
 #include "aot/vec/math_hyper.h"
 #include "aot/vec/math_log.h"
 #include "aot/vec/math_pow.h"
+#include "aot/vec/math_pow_double.h"
 #include "aot/vec/math_special.h"
 #include "aot/vec/math_trig.h"
 

@@ -63,6 +63,7 @@
 #include "aot/vec/math_log.h"
 #include "aot/vec/math_loops.h"
 #include "aot/vec/math_pow.h"
+#include "aot/vec/math_pow_double.h"
 #include "aot/vec/math_special.h"
 #include "aot/vec/math_trig.h"
 #include "aot/vec/memory.h"
