@@ -147,6 +147,18 @@ def levels(request: pytest.FixtureRequest) -> tuple[str, ...]:
     return (turn(both, function, case.indices.values(), SETTINGS.seed),)
 
 
+@pytest.fixture
+def a_level(request: pytest.FixtureRequest) -> tuple[str, ...]:
+    """One of `levels` in turn, also for a test without cases; all with `--sweeps`.
+
+    For what takes ten seconds to compile for each.
+    """
+    both = tuple(dict.fromkeys((LOWEST, OWN)))
+    if request.config.getoption("--sweeps"):
+        return both
+    return (turn(both, request.node.nodeid, (), SETTINGS.seed),)
+
+
 @pytest.fixture(scope="session", autouse=True)
 def _own_cache() -> Iterator[None]:
     """Builds in tests share the checkout's cache of compiled kernels, never the user's.

@@ -2,9 +2,10 @@
 
 Micro-kernels are most of what a compiler has to do for a product, and depend on nothing but how
 many rows and panels they take, which the templates' constants decide in C++; so are the passes of a
-transform whose length a run knows, which depend on where points come from and go to. So units are
-compiled first, and say by their undefined symbols which they call. Each of these is a unit of its
-own, kept for all models that will come.
+transform whose length a run knows, which depend on where points come from and go to, and what a
+routine does with one large matrix, which depends on its numbers. So units are compiled first, and
+say by their undefined symbols which they call. Each of these is a unit of its own, kept for all
+models that will come.
 """
 
 from __future__ import annotations
@@ -68,6 +69,28 @@ def _points(kind: str, name: str, flags: tuple[bool, ...]) -> tuple[str, str]:
 
 _PASSES = _passes()
 
+_MATRIX = re.compile(
+    r"_ZN3aot6linalg\d+(?P<function>conquer|reduce|turn_back|reflect_blocks|hessenberg_basis"
+    r"|find_spectrum|find_vectors)I(?:NS0_(?P<parts>5|12Complex)DenseI)?(?P<kind>[fd])"
+    r"(?:Lb(?P<squares>[01])E)?(?:.*?(?P<what>Tridiagonal|Bidiagonal|Hessenberg)I)?.*"
+)
+"""A symbol of aot/linalg: a function, whether numbers are complex, their type, what it is given."""
+
+_MATRIX_TAKES = {
+    "conquer": ("void", "conquer", "const Conquer<{T}, {squares}>&, int64_t"),
+    "reduce": ("void", "{header}", "const {what}<{M}>&, Room"),
+    "turn_back": ("void", "turn_back", "{S}, {M}, int64_t, int64_t, {M}, int64_t, Room"),
+    "reflect_blocks": ("void", "large_qr", "{M}, int64_t, int64_t, {M}, Room"),
+    "hessenberg_basis": ("void", "hessenberg", "{M}, int64_t, {M}, {M}, Room"),
+    "find_spectrum": ("bool", "large_eig", "const Multishift<{M}>&, Room"),
+    "find_vectors": (
+        "void",
+        "large_eig",
+        "const LargeEig<{M}, false>&, {M}, {M}, const Balance<{M}>&, {T}*, Room",
+    ),
+}
+"""What each gives, its header, and what it takes: as aot/tmpl/apart.h declares it."""
+
 _ELF64 = b"\x7fELF\2"
 _SECTION = struct.Struct("<IIQQQQIIQQ")
 _ENTRY = struct.Struct("<IBBHQQ")
@@ -80,7 +103,7 @@ def wanted(objects: Iterable[bytes]) -> list[str]:
     defined: dict[str, bool] = {}
     for data in objects:
         for name, here in _symbols(data):
-            if name in _PASSES or _SYMBOL.fullmatch(name):
+            if name in _PASSES or _SYMBOL.fullmatch(name) or _MATRIX.fullmatch(name):
                 defined[name] = defined.get(name, False) or here
     return sorted(name for name, here in defined.items() if not here)
 
@@ -89,6 +112,8 @@ def text_of(symbol: str) -> str:
     """The unit that has the function."""
     if symbol in _PASSES:
         return _text_of_pass(_PASSES[symbol])
+    if (of_matrix := _MATRIX.fullmatch(symbol)) is not None:
+        return _text_of_matrix(of_matrix)
     found = _SYMBOL.fullmatch(symbol)
     assert found is not None
     operation, header = _OPERATIONS[found["operation"]]
@@ -106,6 +131,24 @@ def _text_of_pass(arguments: str) -> str:
     return (
         '#include "aot/tmpl/fft_open.h"\n\nnamespace aot::tmpl::fft_detail {\n'
         f"template void pass_of<{arguments}>(\n    {takes});\n}}\n"
+    )
+
+
+def _text_of_matrix(found: re.Match[str]) -> str:
+    kind = {"f": "float", "d": "double"}[found["kind"]]
+    complex = "Complex" if found["parts"] == "12Complex" else ""
+    result, header, takes = _MATRIX_TAKES[found["function"]]
+    names = {
+        "T": kind,
+        "M": f"{complex}Dense<{kind}>",
+        "S": f"{complex}Seen<{kind}>",
+        "squares": "true" if found["squares"] == "1" else "false",
+        "what": found["what"],
+        "header": (found["what"] or "").lower(),
+    }
+    return (
+        f'#include "aot/linalg/{header.format_map(names)}.h"\n\nnamespace aot::linalg {{\n'
+        f"template {result} {found['function']}({takes.format_map(names)});\n}}\n"
     )
 
 

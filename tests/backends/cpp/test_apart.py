@@ -43,12 +43,12 @@ OPERATIONS = {"float": "MultiplyAdd<float>", "double": "MultiplyAdd<double>", "b
 pytestmark = pytest.mark.skipif(not TOOLS.tells_symbols, reason="the compiler gets whole units")
 
 
-def compiled(text: str, folder: Path, level: str) -> bytes:
-    """The object of a unit."""
+def compiled(text: str, folder: Path, level: str, *more: str) -> bytes:
+    """The object of a unit; `more` flags."""
     source, target = folder / "unit.cpp", folder / "unit.o"
     source.write_text(text, encoding="utf-8")
     includes = [f"-I{place}" for place in include_directories()]
-    flags = [*TOOLS.compile_flags(level), *includes]
+    flags = [*TOOLS.compile_flags(level), *more, *includes]
     subprocess.run([*TOOLS.command, *flags, "-c", source, "-o", target], check=True)
     return target.read_bytes()
 
@@ -90,6 +90,40 @@ def test_so_are_passes_of_transforms_whose_length_a_run_knows(kind: str, tmp_pat
     assert len(found) == len(names)
     made = [compiled(text_of(symbol), tmp_path, "x86-64-v3") for symbol in found]
     assert wanted([calls, *made]) == []
+
+
+MATRICES = {
+    "conquer.h": ["conquer<{T}, false>", "conquer<{T}, true>"],
+    "large_eig.h": [
+        "hessenberg_basis<{M}>",
+        "find_spectrum<{M}>",
+        "find_vectors<{M}, {T}>",
+        "turn_back<{M}, {S}>",
+    ],
+    "large_qr.h": ["reflect_blocks<{M}>"],
+}
+REDUCED = ("Tridiagonal", "Bidiagonal", "Hessenberg")
+
+
+@pytest.mark.parametrize("kind", ["float", "double"])
+@pytest.mark.parametrize("parts", ["", "Complex"], ids=["real", "complex"])
+def test_so_is_what_is_done_with_one_large_matrix(kind: str, parts: str, tmp_path: Path) -> None:
+    given = {"T": kind, "M": f"{parts}Dense<{kind}>", "S": f"{parts}Seen<{kind}>"}
+    headers = [*MATRICES, *(f"{name.lower()}.h" for name in REDUCED)]
+    names = [f"(void*)&{name.format_map(given)}" for all in MATRICES.values() for name in all]
+    names += [
+        f"(void*)static_cast<void (*)(const {name}<{given['M']}>&, Room)>(&reduce)"
+        for name in REDUCED
+    ]
+    takes = "".join(f"void* f{k}() {{ return {name}; }}\n" for k, name in enumerate(names))
+    heads = "".join(f'#include "aot/linalg/{name}"\n' for name in headers)
+    text = f'#include "{DECLARED}"\nnamespace aot::linalg {{\n{takes}}}\n'
+    calls = compiled(heads + text, tmp_path, "x86-64-v3")
+    found = wanted([calls])
+    assert len(found) == len(names)
+    made = compiled("".join(map(text_of, found)), tmp_path, "x86-64-v3", "-O0")
+    assert wanted([made]) == [] == wanted([calls, made])
+    assert wanted([calls]) == found
 
 
 def test_no_file_of_the_compiler_s_asks_for_nothing() -> None:

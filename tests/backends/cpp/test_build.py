@@ -190,12 +190,26 @@ def test_functions_that_move_are_not_compiled_again():
 
 
 def test_functions_of_one_text_are_compiled_once_and_have_an_entry_each():
-    *units, table = make_units([source_of("k0", 1), source_of("k1", 1)], '"level"')
-    assert sum(unit.text.count("*args->fault") for unit in units) == 1
+    alike = [source_of(f"k{k}", 1, ("aot/tmpl/scan.h",)) for k in range(2)]
+    kernels, table = make_units(alike, '"level"')
+    assert kernels.text.count("*args->fault") == 1
     assert re.findall(r'{"(k\d)", (kernel_\w+)}', table.text) == [
-        ("k0", symbol := re.search(r"kernel_\w{24}", units[0].text)[0]),
+        ("k0", symbol := re.search(r"kernel_\w{24}", kernels.text)[0]),
         ("k1", symbol),
     ]
+
+
+def test_few_small_functions_are_one_unit_with_their_table(tmp_path, monkeypatch):
+    units = make_units([source_of("k0", 1)], '"level"')
+    assert [unit.name for unit in units] == ["kernels0"] and units[0].vectors
+    started = []
+    run = Builder._run
+    monkeypatch.setattr(Builder, "_run", lambda *given: started.append(given[1]) or run(*given))
+    library = Builder(find_toolchain(), cache_of(tmp_path), 1, tmp_path).build(units, ONE.archs)
+    assert ["-c" in command for command in started] == [True, False]
+    assert b"k0\0" in library[ONE.archs[0]]
+    # What takes long to compile is not compiled again because another is called.
+    assert len(make_units([source_of("k0", 1, ("aot/tmpl/scan.h",))], '"level"')) == 2
 
 
 def templates(units):
@@ -223,7 +237,7 @@ def test_few_functions_of_the_same_templates_are_one_unit():
 def test_compilers_that_read_headers_for_each_unit_get_two():
     functions = [source_of(f"k{k}", k) for k in range(24)]
     assert len(make_units(functions, '"level"', few=True)) == 3
-    assert len(make_units(functions[:1], '"level"', few=True)) == 2
+    assert len(make_units(functions[:1], '"level"', few=True)) == 1  # with its table
     assert len(make_units([], '"level"', few=True)) == 1
 
 

@@ -29,11 +29,10 @@ from aot.symbolic import integer
 from tests.calls import Calls
 from tests.conformance.executors import scheduled
 from tests.launches import calls_of
-from tests.levels import LOWEST, OWN, target_of
+from tests.levels import OWN, target_of
 from tests.settings import seeded
 
 Array = np.ndarray[Any, Any]
-LEVELS = tuple(dict.fromkeys((LOWEST, OWN)))
 BOUND = {torch.float32: 2e-5, torch.float64: 4e-14}
 """Of what is rebuilt from factors, as a part of the matrix' norm; each is a few times what eager's
 own factors miss it by."""
@@ -313,7 +312,7 @@ def test_a_matrix_that_is_none_has_no_eigenvalues(
         assert np.isnan(found[1]).all() and np.isfinite(found[0]).all()
 
 
-def test_complex_factors_of_large_matrices(tmp_path: Path) -> None:
+def test_complex_factors_of_large_matrices(tmp_path: Path, a_level: tuple[str, ...]) -> None:
     n, k = 70, 45
     turned = torch.exp(1j * torch.arange(n, dtype=torch.float64))
     a = turned[:, None] * hostile(n, torch.float64) * turned.conj()
@@ -325,11 +324,11 @@ def test_complex_factors_of_large_matrices(tmp_path: Path) -> None:
         values = [linalg.eigvalsh(a), linalg.svdvals(tall)]
         return [*linalg.eigh(a), *svd(tall), *svd(wide), *values, *linalg.qr(tall)]
 
-    path = packaged(tmp_path / "m.pkg", function, a, levels=LEVELS)
+    path = packaged(tmp_path / "m.pkg", function, a, levels=a_level)
     unit = a.abs().amax((-2, -1)).numpy()[:, None, None]
     whole, lower = a.numpy() / unit, np.tril(a.numpy() / unit, -1)
     symmetric = lower + np.swapaxes(lower, -1, -2).conj() + np.eye(n) * whole.real
-    for isa in LEVELS:
+    for isa in a_level:
         made = [np.asarray(x) for x in aot_runtime.load(path, isa=isa)(a)]
         w, v, u, s, vh, wide_u, wide_s, wide_vh, w_alone, s_alone, q, r = made
         assert (

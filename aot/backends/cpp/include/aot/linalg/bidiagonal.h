@@ -100,6 +100,12 @@ struct Bidiagonal {
   }
 };
 
+// A function of its own, which models share (aot/tmpl/apart.h).
+template <class M>
+void reduce(const Bidiagonal<M>& matrix, Room room) {
+  matrix.reduce(room);
+}
+
 }  // namespace aot::linalg
 
 #endif  // AOT_LINALG_BIDIAGONAL_H_

@@ -405,6 +405,12 @@ struct Conquer {
   }
 };
 
+// A function of its own, which models share (aot/tmpl/apart.h).
+template <class T, bool SQUARES>
+void conquer(const Conquer<T, SQUARES>& pairs, int64_t n) {
+  pairs.find_all(n);
+}
+
 }  // namespace aot::linalg
 
 #endif  // AOT_LINALG_CONQUER_H_

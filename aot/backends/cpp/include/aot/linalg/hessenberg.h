@@ -148,6 +148,12 @@ void hessenberg_basis(M a, int64_t n, M tau, M z, Room room) {
   }
 }
 
+// A function of its own, which models share (aot/tmpl/apart.h).
+template <class M>
+void reduce(const Hessenberg<M>& matrix, Room room) {
+  matrix.reduce(room);
+}
+
 }  // namespace aot::linalg
 
 #endif  // AOT_LINALG_HESSENBERG_H_

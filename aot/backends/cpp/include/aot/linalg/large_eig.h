@@ -14,6 +14,12 @@ namespace aot::linalg {
 inline constexpr int64_t kAlone = 75;  // rows up to which blocks do not pay
 
 template <class M, bool VALUES>
+struct LargeEig;
+template <class M, class T>
+void find_vectors(const LargeEig<M, false>& of, M t, M z, const Balance<M>& balance, T* out,
+                  Room room);
+
+template <class M, bool VALUES>
 struct LargeEig {
   using N = typename M::Number;
   using T = typename M::Element;
@@ -33,12 +39,12 @@ struct LargeEig {
     const Spectrum<M> spectrum{a, z, n};
     if (unit == T(0)) return none(record);
     balance.find(sizes);
-    Hessenberg<M>{a, n, tau}.reduce(room);
+    reduce(Hessenberg<M>{a, n, tau}, room);
     if (!VALUES) hessenberg_basis(a, n, tau, z, room);
     for (int64_t i = 2; i < n; ++i) {
       for (int64_t j = 0; j + 1 < i; ++j) a.set(i, j, Real<N>::number(0));
     }
-    if (!Multishift<M>{spectrum}.find(room)) return none(record);
+    if (!find_spectrum(Multishift<M>{spectrum}, room)) return none(record);
     for (int64_t k = 0; k < n;) {
       Complex<T> values[2];
       const int rows = values_at(a, n, k, values);
@@ -48,7 +54,7 @@ struct LargeEig {
       }
       k += rows;
     }
-    if constexpr (!VALUES) vectors(a, z, balance, record + 2 * n, room);
+    if constexpr (!VALUES) find_vectors(*this, a, z, balance, record + 2 * n, room);
   }
 
   void none(T* record) const {
@@ -156,6 +162,13 @@ struct LargeEig {
     }
   }
 };
+
+// A function of its own, which models share (aot/tmpl/apart.h).
+template <class M, class T>
+void find_vectors(const LargeEig<M, false>& of, M t, M z, const Balance<M>& balance, T* out,
+                  Room room) {
+  of.vectors(t, z, balance, out, room);
+}
 
 }  // namespace aot::linalg
 

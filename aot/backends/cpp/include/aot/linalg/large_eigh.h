@@ -40,7 +40,7 @@ struct LargeEigh {
       for (int64_t i = 0; i < all; ++i) record[i] = T(0) / T(0);
       return;
     }
-    Tridiagonal<M>{a, n, record, e, tau}.reduce(room);
+    reduce(Tridiagonal<M>{a, n, record, e, tau}, room);
     const int64_t ld = leading(n);
     const Halves<T> none{{nullptr, nullptr}, ld};
     int64_t* const order = room.take<int64_t>(n);
@@ -48,7 +48,7 @@ struct LargeEigh {
     T *const even = room.take<T>(each), *const odd = VALUES ? even : room.take<T>(each);
     for (int64_t i = 0; i < each; ++i) even[i] = odd[i] = T(0);
     const Halves<T> v{{even, odd}, ld, VALUES};
-    Conquer<T, false>{record, e, order, none, v, room}.find_all(n);
+    conquer(Conquer<T, false>{record, e, order, none, v, room}, n);
     for (int64_t i = 0; i < n; ++i) e[i] = record[order[i]] / by;
     for (int64_t i = 0; i < n; ++i) record[i] = e[i];
     if constexpr (!VALUES) {

@@ -27,7 +27,7 @@ struct LargeSvd {
       for (int64_t i = 0; i < all; ++i) record[i] = T(0) / T(0);
       return;
     }
-    Bidiagonal<M>{a, m, n, record, e, left, right}.reduce(room);
+    reduce(Bidiagonal<M>{a, m, n, record, e, left, right}, room);
     const int64_t u_ld = leading(m), v_ld = leading(n + 1);
     const int64_t u_all = VALUES ? 0 : n * u_ld, v_all = VALUES ? 2 * n + 2 : (n + 1) * v_ld;
     T *const even = room.take<T>(u_all), *const odd = room.take<T>(u_all);
@@ -37,7 +37,7 @@ struct LargeSvd {
     const Halves<T> u{{VALUES ? nullptr : even, odd}, u_ld};
     const Halves<T> v{{v_even, v_odd}, v_ld, VALUES};
     int64_t* const order = room.take<int64_t>(n);
-    Conquer<T, true>{record, e, order, u, v, room}.find_all(n);
+    conquer(Conquer<T, true>{record, e, order, u, v, room}, n);
     for (int64_t i = 0; i < n; ++i) e[i] = record[order[n - 1 - i]] / by;
     for (int64_t i = 0; i < n; ++i) record[i] = e[i];
     if constexpr (VALUES) return;

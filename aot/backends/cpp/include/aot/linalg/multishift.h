@@ -290,6 +290,12 @@ struct Multishift {
   }
 };
 
+// A function of its own, which models share (aot/tmpl/apart.h).
+template <class M>
+bool find_spectrum(const Multishift<M>& sweeps, Room room) {
+  return sweeps.find(room);
+}
+
 }  // namespace aot::linalg
 
 #endif  // AOT_LINALG_MULTISHIFT_H_

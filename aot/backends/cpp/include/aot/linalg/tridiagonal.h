@@ -90,6 +90,12 @@ struct Tridiagonal {
   }
 };
 
+// A function of its own, which models share (aot/tmpl/apart.h).
+template <class M>
+void reduce(const Tridiagonal<M>& matrix, Room room) {
+  matrix.reduce(room);
+}
+
 }  // namespace aot::linalg
 
 #endif  // AOT_LINALG_TRIDIAGONAL_H_

@@ -1,6 +1,7 @@
-// Micro-kernels, and passes of transforms, that a unit calls and does not compile: the linker has
-// them from units of their own (apart.py), which all models share. Included behind the templates'
-// headers; of an operation whose header is not there nothing is declared.
+// Micro-kernels, passes of transforms, and parts of routines of linear algebra, that a unit calls
+// and does not compile: the linker has them from units of their own (apart.py), which all models
+// share. Included behind the templates' headers; of an operation whose header is not there nothing
+// is declared.
 #ifndef AOT_TMPL_APART_H_
 #define AOT_TMPL_APART_H_
 
@@ -76,4 +77,55 @@ AOT_APART_PASSES(double)
 }  // namespace aot::tmpl::fft_detail
 
 #endif  // AOT_TMPL_FFT_OPEN_H_
+
+// Routines of one large matrix: what they do between reading it and putting results into a record.
+namespace aot::linalg {
+
+#define AOT_APART_MATRICES(F) \
+  F(Dense, Seen, float)       \
+  F(Dense, Seen, double)      \
+  F(ComplexDense, ComplexSeen, float) F(ComplexDense, ComplexSeen, double)
+
+#if defined(AOT_LINALG_CONQUER_H_)
+extern template void conquer(const Conquer<float, false>&, int64_t);
+extern template void conquer(const Conquer<float, true>&, int64_t);
+extern template void conquer(const Conquer<double, false>&, int64_t);
+extern template void conquer(const Conquer<double, true>&, int64_t);
+#endif
+#if defined(AOT_LINALG_TRIDIAGONAL_H_)
+#define AOT_APART(M, S, T) extern template void reduce(const Tridiagonal<M<T>>&, Room);
+AOT_APART_MATRICES(AOT_APART)
+#undef AOT_APART
+#endif
+#if defined(AOT_LINALG_BIDIAGONAL_H_)
+#define AOT_APART(M, S, T) extern template void reduce(const Bidiagonal<M<T>>&, Room);
+AOT_APART_MATRICES(AOT_APART)
+#undef AOT_APART
+#endif
+#if defined(AOT_LINALG_TURN_BACK_H_)
+#define AOT_APART(M, S, T) \
+  extern template void turn_back(S<T>, M<T>, int64_t, int64_t, M<T>, int64_t, Room);
+AOT_APART_MATRICES(AOT_APART)
+#undef AOT_APART
+#endif
+#if defined(AOT_LINALG_LARGE_QR_H_)
+#define AOT_APART(M, S, T) extern template void reflect_blocks(M<T>, int64_t, int64_t, M<T>, Room);
+AOT_APART_MATRICES(AOT_APART)
+#undef AOT_APART
+#endif
+#if defined(AOT_LINALG_LARGE_EIG_H_)
+#define AOT_APART(M, S, T)                                                    \
+  extern template void reduce(const Hessenberg<M<T>>&, Room);                 \
+  extern template void hessenberg_basis(M<T>, int64_t, M<T>, M<T>, Room);     \
+  extern template bool find_spectrum(const Multishift<M<T>>&, Room);          \
+  extern template void find_vectors(const LargeEig<M<T>, false>&, M<T>, M<T>, \
+                                    const Balance<M<T>>&, T*, Room);
+AOT_APART_MATRICES(AOT_APART)
+#undef AOT_APART
+#endif
+
+#undef AOT_APART_MATRICES
+
+}  // namespace aot::linalg
+
 #endif  // AOT_TMPL_APART_H_
