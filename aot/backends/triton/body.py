@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from aot.backends.guards import Guard
 from aot.backends.scoped import Scoped
-from aot.backends.triton.context import KernelContext, TileDim, Turn, Value
+from aot.backends.triton.context import KernelContext, TileDim, WalkTurn, Value
 from aot.backends.triton.ops import (
     conversion,
     from_memory,
@@ -68,7 +68,7 @@ class Body(Scoped[Value]):
         self._names: dict[Symbol, str] = dict(context.names)
         self._dims: dict[str, TileDim] = {}
         self._reduced: dict[str, Value] = {}
-        self._turn: Turn | None = None
+        self._turn: WalkTurn | None = None
         self._pieces: dict[str, tuple[dict[Node, Value], dict[Symbol, str]]] = {}
         self.guards: Mapping[Node, Guard] = {}
         """The selections that are written with branches, which a whole tile takes or does not."""
@@ -116,7 +116,7 @@ class Body(Scoped[Value]):
         self.writer.line(f"{dim.name} = {start} + {lanes}")
         self._bound_dim(dim, start)
 
-    def take_turn(self, turn: Turn | None) -> None:
+    def take_turn(self, turn: WalkTurn | None) -> None:
         """Begins a turn of a walk, whose index and mask are written; None: ends the walk."""
         self._turn = turn
         if turn is not None:

@@ -124,7 +124,7 @@ class Walk:
 
 
 @dataclass(frozen=True)
-class Turn:
+class WalkTurn:
     """A turn of a walk, of some of a row's vectors.
 
     `place`: the name of its lanes, counted from the walk's `low`. `reads`, `writes`: masks of what

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
 from aot.backends.triton.body import Body
-from aot.backends.triton.context import Masked, TileDim, Turn, Walk, Whole
+from aot.backends.triton.context import Masked, TileDim, WalkTurn, Walk, Whole
 from aot.backends.triton.text import index_text
 from aot.ir.nests import Store
 from aot.ir.scalar import Access, Node, loads
@@ -136,7 +136,7 @@ def _open(
     dim = Masked(**vars(columns)) if inside else Whole(**vars(columns))
     if inside:
         body.writer.line(f"{columns.name}_in = {' & '.join(inside)}")
-    body.take_turn(Turn(walk, dim, place, reads, writes))
+    body.take_turn(WalkTurn(walk, dim, place, reads, writes))
 
 
 def rest_of(columns: TileDim) -> str:
