@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from aot.backends.guards import Guard
 from aot.backends.scoped import Scoped
-from aot.backends.triton.context import KernelContext, TileDim, WalkTurn, Value
+from aot.backends.triton.context import KernelContext, TileDim, Value, WalkTurn
 from aot.backends.triton.ops import (
     conversion,
     from_memory,

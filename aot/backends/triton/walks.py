@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
 from aot.backends.triton.body import Body
-from aot.backends.triton.context import Masked, TileDim, WalkTurn, Walk, Whole
+from aot.backends.triton.context import Masked, TileDim, Walk, WalkTurn, Whole
 from aot.backends.triton.text import index_text
 from aot.ir.nests import Store
 from aot.ir.scalar import Access, Node, loads
