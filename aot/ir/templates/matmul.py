@@ -466,10 +466,13 @@ class DepthParts(Protocol):
 
 def _sources(nests: Mapping[str, LoopNest], name: str) -> set[str]:
     """What a buffer's elements are made of, one by one, by way of any nests."""
-    found, waiting = set[str](), [name]
+    found, seen, waiting = set[str](), set[str](), [name]
     while waiting:
-        made = nests.get(waiting[-1])
         name = waiting.pop()
+        if name in seen:
+            continue
+        seen.add(name)
+        made = nests.get(name)
         if made is None or made.reduction:
             found.add(name)
         else:
