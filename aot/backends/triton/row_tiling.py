@@ -306,29 +306,38 @@ def _begins_within(kernel: NestKernel, context: KernelContext, size: int) -> boo
 def _odd_tile(
     tile: RowTile, kernel: NestKernel, context: KernelContext, rows: int, units: int
 ) -> RowTile:
-    """The tile of such rows: of one warp, whose threads have many loads of their own."""
-    points = max(int(dim.points) for dim in tile.columns.values())
+    """The tile of such rows: of few warps, whose threads have many loads of their own.
+
+    Itself where rows are too few for these to keep the device busy.
+    """
+    points = max(int(dim.points) for dim in tile.columns.values() if dim.points.is_Integer)
     block = power_above(points)
-    lanes = sum(_piece_sizes(points, block))
+    lanes, busy = sum(_piece_sizes(points, block)), BUSY_WARPS * units
     if block > ODD_ROW:
         few = max(1, power_above(lanes // (WARP * ODD_THREAD_POINTS) + 1) // 2)
-        return replace(tile, warps=min(tile.warps, few))
-    written = any(s.order and not n.reduction for s in kernel.stages for n in s.nests)
-    if not written:
-        whole = block > ODD_SHORT
-        most = ODD_REDUCED if whole or lanes < block else ODD_REDUCED // 2
+        return replace(tile, warps=min(tile.warps, few)) if rows * few >= busy else tile
+    together, whole = _odd_rows(kernel, context, points)
+    if not together or rows // together < busy:
+        return tile
+    pieces = {} if whole else tile.pieces
+    return replace(tile, rows=replace(tile.rows, block=together), warps=1, pieces=pieces)
+
+
+def _odd_rows(kernel: NestKernel, context: KernelContext, points: int) -> tuple[int, bool]:
+    """How many such rows a warp takes together, 0: not one; and whether each is one tile."""
+    block = power_above(points)
+    lanes = sum(_piece_sizes(points, block))
+    if not any(s.order and not n.reduction for s in kernel.stages for n in s.nests):
+        long = block > ODD_SHORT
+        most = ODD_REDUCED if long or lanes < block else ODD_REDUCED // 2
         if _finds_places(kernel):
             most = max(ODD_REDUCED // 2, 2 * block)
-        wanted = most // block
-        tile = replace(tile, pieces={}) if whole else tile
-    elif block < ODD_ROW and lanes > ODD_PIECES * block:
-        wanted, moved = max(2, ODD_WRITTEN // block), _moved(kernel, context)
-        wanted *= 1 + (wanted * points * moved < ODD_BYTES)
-        tile = replace(tile, pieces={})
-    else:
-        return tile
-    wanted = min(wanted, power_above(max(1, rows // units)))
-    return replace(tile, rows=replace(tile.rows, block=wanted), warps=1)
+        return most // block, long
+    if block == ODD_ROW or lanes <= ODD_PIECES * block:
+        return 0, False
+    together = max(2, ODD_WRITTEN // block)
+    moved = together * points * _moved(kernel, context)
+    return (2 * together if moved < ODD_BYTES else together), True
 
 
 def _pieces_of_all(whole: Iterable[TileDim]) -> dict[str, tuple[Piece, ...]]:

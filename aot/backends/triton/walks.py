@@ -34,10 +34,11 @@ def find_walk(
     Names of where it begins are written. `values`: what is computed along it; `stores`: what is
     written, all of it in rows that begin as those do that are read.
     """
-    points, (axis, *more) = columns.points, columns.axes
+    points = columns.points
     long = points.is_Integer and int(points) >= 2 * columns.block
-    if more or rows.block > 1 or not long:
+    if len(columns.axes) != 1 or rows.block > 1 or not long:
         return None
+    (axis,) = columns.axes
     found = list(_read(body, axis.symbol, values))
     if not found or is_multiple(*found[0]):
         return None

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pytest
 import torch
 import torch.nn.functional as F
+from torch.export import Dim
 
 from aot.backends.triton.context import TileDim
 from aot.backends.triton.row_tiling import pieces_of
@@ -259,6 +260,21 @@ def test_a_warp_has_rows_that_begin_within_words_to_itself(
         True,
         tile[1],
     )
+
+
+def test_few_rows_have_more_warps() -> None:
+    assert warps_of(lambda x: x.softmax(-1), torch.empty(64, 651, dtype=torch.bfloat16)) > 1
+
+
+def test_odd_rows_beside_rows_of_a_dynamic_length_are_packaged() -> None:
+    def function(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        return x.softmax(-1).sum(-1) + y.softmax(-1).sum(-1)
+
+    x, y = tensors((9, 651), (9, 40))
+    halves = x.to(torch.bfloat16), y.to(torch.bfloat16)
+    open_length = {0: Dim("rows"), 1: Dim("length", max=100)}
+    model = captured(function, halves, ({0: Dim("rows")}, open_length))
+    check_close(model, function, halves)
 
 
 @pytest.mark.parametrize("columns", [43, 85, 651])
