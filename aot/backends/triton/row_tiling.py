@@ -261,18 +261,19 @@ def row_tile(kernel: NestKernel, context: KernelContext, hints: Hints, units: in
     dim = TileDim("x", kernel.outer[-1:] if wide else kernel.outer, block, 0)
     apart = kernel.outer[:-1] if wide else ()
     tile = RowTile(dim, columns, frozenset(looped), warps, pieces, apart, near)
-    if across or looped:
-        return tile
+    return tile if across or looped else _as_known(tile, kernel, context, rows, units)
+
+
+def _as_known(
+    tile: RowTile, kernel: NestKernel, context: KernelContext, rows: int, units: int
+) -> RowTile:
+    """The tile of rows that it holds: other ones where threads read by elements.
+
+    That is where rows begin within words (`_odd_tile`), and where the compiler knows neither how
+    long they are nor that they are whole vectors (`_uneven`).
+    """
     if _begins_within(kernel, context, WORD_BYTES):
         return _odd_tile(tile, kernel, context, rows, units)
-    return _as_known(tile, kernel, context)
-
-
-def _as_known(tile: RowTile, kernel: NestKernel, context: KernelContext) -> RowTile:
-    """The tile of rows that it holds: other ones where threads read by elements (`_uneven`).
-
-    That is where the compiler knows neither how long rows are nor that they are whole vectors.
-    """
     even = all(e.free_symbols <= context.even for extents in tile.columns for e in extents)
     return tile if even or not reads_again(kernel) else _uneven(tile)
 
