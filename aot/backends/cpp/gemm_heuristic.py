@@ -110,14 +110,14 @@ def matmul_blocking(
     false when A's k is strided; `b_packed` when B is a plain matrix. `k_fixed`: K does not vary.
     `may_turn`: a level may compute results turned (`matmul_may_turn` in aot/tmpl/matmul.h).
     `float16`: both operands are, which tiles of bfloat16 may multiply in pieces; `halves`: both are
-    of float16 or of bfloat16;
-    `b_across`: columns of B are neighbours in memory. `n_varies`: a run may have more columns, and
-    has them in one unit where the typical ones are: each unit turns, packs and reads rows anew.
+    of float16 or of bfloat16; `b_across`: columns of B are neighbours in memory. `n_varies`: a run
+    may have more columns, and has them in one unit where the typical ones are: each unit turns,
+    packs and reads rows anew.
     """
     a_size = accumulator_bytes if a_bytes is None else a_bytes
     b_size = accumulator_bytes if b_bytes is None else b_bytes
     m, n, k = max(m, 1), max(n, 1), max(k, 1)
-    mb = -(-m // -(-m // _ROWS)) if m_max is None else min(max(m_max, 1), _ROWS)
+    mb = _tile_rows(m, m_max)
     if n_varies and _unit_columns(m, mb, n, k, b_size) >= n:
         n = max(n, min(LARGER * n, _TILE_COLUMNS))
     tiles = -(-n // _TILE_COLUMNS)
@@ -130,12 +130,7 @@ def matmul_blocking(
     # Pairs of narrow elements need no more room than widened ones.
     whole = k_fixed and not b_packed and nc * k * accumulator_bytes <= _PACKED_BYTES
     packed = nc * (k if b_size == accumulator_bytes else _round_up(k, 2)) if whole else 0
-    kb = _CHUNK_BYTES // accumulator_bytes
-    if k_fixed and (not a_contiguous or a_size < accumulator_bytes) and k <= 2 * kb:
-        kb = max(kb, _round_up(k, 4))  # rows that are copied whole are read as they lie
-    # Few rows: reading B is the cost; many: multiplying.
-    by_macs = -(-UNIT_MACS // (min(mb, m) * nb * k))
-    by_bytes = -(-_UNIT_BYTES // (nb * k * b_size))
+    copied = k_fixed and (not a_contiguous or a_size < accumulator_bytes)
     few = _few_elements(m, k, varies=m_max is not None) if halves and b_packed and k_fixed else 0
     pieces = None
     if float16 and k_fixed:
@@ -146,8 +141,8 @@ def matmul_blocking(
         nb=nb,
         mc=mb,
         nc=nc,
-        kb=kb,
-        grain=min(by_macs, by_bytes),
+        kb=_chunk_depth(k, accumulator_bytes, copied=copied),
+        grain=_grain(min(mb, m), nb, k, b_size),
         copy_a=not a_contiguous,
         accumulator_bytes=accumulator_bytes,
         narrow_a=a_size < accumulator_bytes,
@@ -159,6 +154,24 @@ def matmul_blocking(
         b_across=b_across,
         few=few,
     )
+
+
+def _tile_rows(m: int, m_max: int | None) -> int:
+    """Rows of a tile: as even parts of those that there are as may be."""
+    return -(-m // -(-m // _ROWS)) if m_max is None else min(max(m_max, 1), _ROWS)
+
+
+def _chunk_depth(k: int, accumulator_bytes: int, *, copied: bool) -> int:
+    """Depth that is multiplied at once; rows that are copied whole are read as they lie."""
+    depth = _CHUNK_BYTES // accumulator_bytes
+    return max(depth, _round_up(k, 4)) if copied and k <= 2 * depth else depth
+
+
+def _grain(rows: int, nb: int, k: int, b_size: int) -> int:
+    """Units that are worth a thread. Few rows: reading B is the cost; many: multiplying."""
+    by_macs = -(-UNIT_MACS // (rows * nb * k))
+    by_bytes = -(-_UNIT_BYTES // (nb * k * b_size))
+    return min(by_macs, by_bytes)
 
 
 def _few_elements(m: int, k: int, *, varies: bool) -> int:

@@ -9,7 +9,7 @@ import pytest
 from aot.backends.cpp.gemm_heuristic import matmul_blocking
 from aot.backends.cpp.toolchain import find_toolchain
 from tests.backends.cpp.tmpl.build import INCLUDE, LEVELS
-from tests.backends.cpp.tmpl.test_matmul import HEADER, Variant
+from tests.backends.cpp.tmpl.matmul_variants import HEADER, Variant
 
 ALONG = ("kDepth", "kAcross")
 BRINGS = """
