@@ -97,7 +97,7 @@ def test_a_failure_shrinks_to_the_statements_that_it_needs() -> None:
 def test_what_packaging_refuses_is_said_program_by_program() -> None:
     unknown = Program(
         (Input((4, 4), "float32"),),
-        ("torch.ops.aten._cdist_backward(v0, v0, v0, 2.0, v0)",),
+        ("torch.ops.aten.upsample_linear1d_backward(v0[None], [4], [1, 4, 4], False)",),
         (1,),
         ("", "float32"),
     )
