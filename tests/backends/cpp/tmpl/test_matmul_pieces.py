@@ -10,12 +10,13 @@ from aot.backends.cpp.packing import pack_matmul_weight
 from aot.backends.cpp.pieces_heuristic import Pieces, piece_lines
 from tests.backends.cpp.tmpl import test_matmul as matmul
 from tests.backends.cpp.tmpl.build import aligned, as_aligned, build, call, emulated, levels
+from tests.backends.cpp.tmpl.matmul_variants import HEADER, Variant
 
 LEVEL = levels()[-1]
 EMULATED = emulated("kBf16Tiles")
 
 
-class Cut(matmul.Variant):
+class Cut(Variant):
     """A product in pieces."""
 
     def text(self, name: str) -> str:
@@ -91,7 +92,7 @@ def product(name, a, b, pieces=1):
     """A packed weight's case, emulated."""
     case = CASES[name]
     (m, n, k), blocking = case.static, case.blocking
-    library = build(matmul.HEADER + case.text(name), LEVEL, EMULATED)
+    library = build(HEADER + case.text(name), LEVEL, EMULATED)
     out, bias = aligned((n, m), np.float32), np.zeros(n, np.float32)
     scratch = aligned((blocking.scratch_bytes,), np.uint8)
     packed, stored = as_aligned(pack_matmul_weight(b)), as_aligned(a)

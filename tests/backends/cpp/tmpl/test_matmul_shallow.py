@@ -11,6 +11,7 @@ import pytest
 from aot.backends.cpp.gemm_heuristic import matmul_blocking
 from tests.backends.cpp.tmpl import test_matmul as matmul
 from tests.backends.cpp.tmpl.build import aligned, as_aligned, build, call, emulated, levels
+from tests.backends.cpp.tmpl.matmul_variants import HEADER, Variant
 
 LEVEL = levels()[-1]
 UNITS = {
@@ -73,7 +74,7 @@ def variant(shape, a, b):
         b_packed=b == "packed",
         b_across=b == "kAcross",
     )
-    return matmul.Variant(blocking, "bfloat16", shape, (a, "kAny" if b == "packed" else b))
+    return Variant(blocking, "bfloat16", shape, (a, "kAny" if b == "packed" else b))
 
 
 def product(a, b, a_along, b_along, unit, pieces, own=None):
@@ -84,7 +85,7 @@ def product(a, b, a_along, b_along, unit, pieces, own=None):
     (m, k), n = a.shape, b.shape[1]
     found = variant((m, n, k), a_along, b_along)
     text = (
-        matmul.HEADER
+        HEADER
         + found.text("shallow")
         + ROUNDED.format(name="shallow", adds="false" if own is None else "true")
     )
