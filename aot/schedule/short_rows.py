@@ -10,7 +10,7 @@ times k, are reduced by themselves.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from aot.ir.decisions import Decision
@@ -24,6 +24,7 @@ from aot.ir.scalar import (
     Node,
     binary,
     cast,
+    const,
     load,
     loads,
     postorder,
@@ -33,7 +34,8 @@ from aot.ir.scalar import (
 )
 from aot.ir.templates.base import LoopOp
 from aot.schedule.canonical import simplify
-from aot.schedule.deviations import find_pairs
+from aot.schedule.deviations import find_pairs, find_squares
+from aot.schedule.exponentials import find_tops
 from aot.schedule.strides import buffer_offset, symbols_as_values
 from aot.schedule.vectorisation import lanes_of
 from aot.symbolic import (
@@ -58,14 +60,13 @@ def lengthen_rows(graph: LoopGraph, machine: Machine) -> LoopGraph:
     """The graph with such reductions in steps. Buffers have strides.
 
     Machines that loop over points, one vector at a time, want full vectors; others, whose work
-    units read columns side by side, whole lines (`Machine.line_elements`), and sums of squared
-    deviations beside sums of the same elements as they are.
+    units read columns side by side, whole lines of whole vectors (`Machine.line_elements`). There
+    sums of squared deviations stay beside sums of the same elements: both are of long rows.
     """
-    paired: frozenset[str] = frozenset()
-    if not machine.local_buffers:
-        pairs = find_pairs(graph)
-        paired = frozenset((*pairs, *(nest.name for nest in pairs.values())))
-    work = _Lengthening(graph, hints_of(graph.dims), dict(graph.buffers), machine, paired)
+    pairs = {} if machine.local_buffers else find_pairs(graph)
+    tops = {} if machine.local_buffers else find_tops(graph)
+    once = frozenset((*tops, *(sums.nest.name for sums in tops.values())))
+    work = _Lengthening(graph, hints_of(graph.dims), dict(graph.buffers), machine, pairs, once)
     ops: list[LoopOp] = []
     for op in graph.ops:
         ops.extend(work.steps(op) if isinstance(op, LoopNest) else (op,))
@@ -95,7 +96,7 @@ def rows_of_lines(width: int, size: int, count: int, machine: Machine) -> int:
     Of as many as make up whole vectors, the first number that leaves none over, else the least.
     """
     vector, least = machine.alignment, machine.line_elements
-    if width * size >= machine.line_bytes or least == 0:
+    if least == 0 or (width * size >= machine.line_bytes and width * size % vector == 0):
         return 1
     step = vector // math.gcd(width * size, vector)
     first = -(-least // (width * step)) * step
@@ -125,27 +126,44 @@ class _Rows:
         return self.count * int(self.turns.extent)
 
 
+@dataclass(frozen=True)
+class _Sums:
+    """Nests that sum up long rows, and the rows that are over, if any; of as many elements each."""
+
+    rows: _Rows
+    nests: tuple[tuple[LoopNest, int], ...]
+
+
 @dataclass
 class _Lengthening:
-    """Declares the buffers of partial results; local to one run of the pass."""
+    """Declares the buffers of partial results; local to one run of the pass.
+
+    `pairs`: by the name of a nest of sums, that of squared deviations of the same elements. `once`:
+    names of others that read their elements together.
+    """
 
     graph: LoopGraph
     hints: Hints
     buffers: dict[str, Buffer]
     machine: Machine
-    paired: frozenset[str] = frozenset()
+    pairs: Mapping[str, LoopNest]
+    once: frozenset[str]
+    sums: dict[str, _Sums | None] = field(default_factory=dict)
     decisions: list[Decision] = field(default_factory=list)
 
     def steps(self, nest: LoopNest) -> tuple[LoopNest, ...]:
         """The nest, or those that take its place."""
+        if nest.name in self.sums:
+            return self._squares(nest, self.sums[nest.name])
         reduces = _reduces(nest)
         plain = all(n.attr in JOINED for n in reduces) and not nest.conflicts
         points = self.hints.volume((*nest.axes, *nest.reduction))
         if not reduces or not plain or points < self.machine.simple_points:
             return (nest,)
-        if nest.name in self.paired:
-            return (nest,)
         rows = self._rows(nest, reduces)
+        squares = self.pairs.get(nest.name)
+        if squares is not None:
+            self.sums[squares.name] = None
         if rows is None:
             return (nest,)
         reason = f"rows of {rows.short.extent} do not fill vectors, {rows.count} together do"
@@ -153,7 +171,56 @@ class _Lengthening:
         spread, first = self._long(nest, rows)
         over = int(rows.long.extent) - rows.end
         rest = self._over(nest, rows, over) if over else None
-        return (*spread, first, *([rest] if rest else []), self._last(nest, rows, first, rest))
+        if squares is not None:
+            parts = [(first, int(rows.turns.extent)), *([(rest, over)] if rest else [])]
+            self.sums[squares.name] = _Sums(rows, tuple(parts))
+        made = [simplify(self.graph, n) for n in (first, rest) if n is not None]
+        return (*spread, *made, self._last(nest, rows, first, rest))
+
+    def _squares(self, nest: LoopNest, sums: _Sums | None) -> tuple[LoopNest, ...]:
+        """Squared deviations: of long rows, and of those that are over, from their own means first.
+
+        What is joined is said in `schedule/deviations.py`.
+        """
+        squares = find_squares(nest)
+        if sums is None or squares is None:
+            return (nest,)
+        dtype, rows = squares.total.dtype, sums.rows
+        self.decisions.append(Decision("split", (nest.name,), "in long rows", "its sums are"))
+        lane, place = _lanes(rows, nest)
+        points = (place, tuple(a.symbol for a in nest.axes))
+        nests: list[LoopNest] = []
+        joined: list[Node] = []
+        for (first, count), point, label in zip(sums.nests, points, ("rows", "over"), strict=False):
+            (store,) = first.stores
+            many = const(float(count), store.value.dtype)
+            mean = binary("div", load(store.buffer, many.dtype, store.index), many)
+            off = binary("sub", store.value.args[0], mean)
+            value = reduce_("sum", binary("mul", off, off), many.dtype)
+            name = f"{nest.stores[0].buffer}_{label}0"
+            self._declare(name, value, first.axes)
+            own = replace(
+                first,
+                name=f"{nest.name}_{label}",
+                stores=(Store(name, store.index, value),),
+                origin=nest.origin,
+                absorbed=nest.absorbed,
+            )
+            nests.append(simplify(self.graph, own))
+            own_mean = binary("div", load(store.buffer, many.dtype, point), many)
+            apart = binary("sub", own_mean, squares.centre)
+            more = binary("mul", many, binary("mul", apart, apart))
+            joined.append(binary("add", load(name, many.dtype, point), more))
+        total = reduce_("sum", joined[0], joined[0].dtype)
+        for more in joined[1:]:
+            total = binary("add", total, more)
+        found = cast(total, dtype)
+
+        def visit(node: Node, args: tuple[Node, ...]) -> Node:
+            return found if node is squares.total else with_args(node, args)
+
+        last = with_roots(nest, rebuild(nest.roots, visit))
+        return (*nests, replace(last, reduction=(lane,)))
 
     def _rows(self, nest: LoopNest, reduces: list[Node]) -> _Rows | None:
         """The axes, if every access goes along them as the elements lie, or not at all."""
@@ -174,20 +241,25 @@ class _Lengthening:
                 fixed = long.extent.is_Integer and short.extent.is_Integer
                 if not fixed or {long.symbol, short.symbol} & values:
                     continue
-                count = self._count(int(short.extent), int(long.extent), lanes, accesses)
+                once = nest.name in self.once
+                count = self._count(int(short.extent), int(long.extent), lanes, accesses, once)
                 far = int(long.extent) >= LEAST_TURNS * count
                 if count > 1 and far and self._neighbours(nest, offsets, long, short):
                     return _of(long, short, count, self.machine)
         return None
 
-    def _count(self, width: int, height: int, lanes: int, accesses: Iterable[Node]) -> int:
-        """Rows to join; 1 where each is long enough by itself."""
+    def _count(
+        self, width: int, height: int, lanes: int, accesses: Iterable[Node], once: bool
+    ) -> int:
+        """Rows to join; 1 where each is long enough by itself, or may be read `once` as it is."""
         if self.machine.local_buffers:
             return rows_together(width, lanes, self.machine.idle_share)
         read = [self.buffers[n.attr.buffer] for n in accesses if isinstance(n.attr, Access)]
         sizes = [b.dtype.itemsize for b in read]
         large = max((self.hints.elements(b.shape) * b.dtype.itemsize for b in read), default=0)
         if large < self.machine.large_bytes:
+            return 1
+        if once and width * min(sizes) >= self.machine.line_bytes:
             return 1
         return rows_of_lines(width, min(sizes), height, self.machine)
 
@@ -231,8 +303,7 @@ class _Lengthening:
             name=f"{nest.name}_rows",
             stores=tuple(replace(s, value=v) for s, v in zip(stores, values, strict=True)),
         )
-        moved = substitute_axes(partial, mapping, axes, reduction)
-        return spread, simplify(self.graph, moved)
+        return spread, substitute_axes(partial, mapping, axes, reduction)
 
     def _stores(self, nest: LoopNest, axes: tuple[Axis, ...], label: str) -> tuple[Store, ...]:
         """A buffer for each reduction, at the point of the axes."""
@@ -276,16 +347,13 @@ class _Lengthening:
         )
         mapping = {rows.long.symbol: rest.symbol + rows.end}
         reduction = in_parts(nest.reduction, rows.long, (rest,))
-        moved = substitute_axes(partial, mapping, nest.axes, reduction)
-        return simplify(self.graph, moved)
+        return substitute_axes(partial, mapping, nest.axes, reduction)
 
     def _last(
         self, nest: LoopNest, rows: _Rows, first: LoopNest, rest: LoopNest | None
     ) -> LoopNest:
         """The reduction of partial results, with everything that followed."""
-        lane = Axis(var(f"{rows.long.symbol}_lane"), integer(rows.count))
-        place = product((lane.symbol, rows.short.extent)) + rows.short.symbol
-        point = [place if a == rows.short else a.symbol for a in nest.axes]
+        lane, point = _lanes(rows, nest)
         made: dict[int, Node] = {}
         for k, node in enumerate(_reduces(nest)):
             held, kind = node.dtype.compute, str(node.attr)
@@ -311,6 +379,13 @@ def _of(long: Axis, short: Axis, count: int, machine: Machine) -> _Rows:
             break
     whole = Axis(var(f"{long.symbol}_{short.symbol}"), integer(count * int(short.extent)))
     return _Rows(short, long, count, Axis(var(f"{long.symbol}_turn"), integer(turns)), whole)
+
+
+def _lanes(rows: _Rows, nest: LoopNest) -> tuple[Axis, tuple[Expr, ...]]:
+    """The axis over the short rows of a long one, and the point of one of its columns."""
+    lane = Axis(var(f"{rows.long.symbol}_lane"), integer(rows.count))
+    place = product((lane.symbol, rows.short.extent)) + rows.short.symbol
+    return lane, tuple(place if a == rows.short else a.symbol for a in nest.axes)
 
 
 def _reduces(nest: LoopNest) -> list[Node]:

@@ -67,15 +67,15 @@ def log_total(values):
 
 
 @triton.jit
-def online_exp(top, total, values):
+def online_exp(top, total, values, axis: tl.constexpr):
     """The greatest so far and the sum of exp(x - greatest) of all x so far, with values more.
 
-    Values have a last dimension more: what it holds belongs to one lane.
+    Values have a dimension more, `axis`: what it holds belongs to one lane.
     """
-    best = max_nan(top, tl.reduce(values, 2, max_nan))
+    best = max_nan(top, tl.reduce(values, axis, max_nan))
     # Of two equal infinities the difference is no number; exp(-inf) is what these stand for.
     shift = tl.where(best == float("-inf"), 0.0, best)
-    more = tl.sum(libdevice.fast_expf(values - shift[:, :, None]), 2)
+    more = tl.sum(libdevice.fast_expf(values - tl.expand_dims(shift, axis)), axis)
     return best, total * libdevice.fast_expf(top - shift) + more
 
 
