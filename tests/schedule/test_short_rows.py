@@ -12,6 +12,7 @@ from aot.ir.loops import LoopGraph
 from aot.ir.scalar import binary, const, reduce_, unary
 from aot.lowering.builder import GraphBuilder, Tensor
 from aot.passes.layout import choose_layouts
+from aot.schedule.deviations import find_pairs
 from aot.schedule.fusion import fuse
 from aot.schedule.short_rows import lengthen_rows, rows_of_lines, rows_together
 from tests.schedule.graphs import (
@@ -71,6 +72,9 @@ LINES = replace(TILES, line_elements=256, alignment=16, large_bytes=1 << 16)
         (8, 4, 1 << 20, 32),
         (64, 2, 1 << 20, 1),  # a line
         (63, 2, 1 << 20, 8),
+        (265, 2, 253240, 8),  # longer than a line, at odd addresses
+        (33719, 4, 1873, 4),
+        (39356, 2, 1705, 1),  # half a vector
     ],
 )
 def test_rows_of_lines_are_whole_vectors(width: int, size: int, height: int, count: int) -> None:
@@ -94,7 +98,7 @@ def test_narrow_columns_side_by_side_are_joined_to_lines() -> None:
     assert lengthen_rows(graph, small) is graph
 
 
-def test_sums_whose_squares_are_summed_stay_beside_them() -> None:
+def test_squares_are_summed_up_in_the_long_rows_of_their_sums() -> None:
     def variance(builder: GraphBuilder, x: Tensor) -> Sequence[Tensor]:
         total = reduce_op("sum", x, 0)
 
@@ -105,9 +109,15 @@ def test_sums_whose_squares_are_summed_stay_beside_them() -> None:
 
         return [builder.reduction([x.shape[1]], [x.shape[0]], [(x.dtype, value)])[0]]
 
-    graph = laid(variance, {"x": (30000, 3)})
+    graph = laid(variance, {"x": (30001, 3)})
     assert len(lengthen_rows(graph, DEVICE).ops) > len(graph.ops)
-    assert lengthen_rows(graph, LINES) is graph
+    long = lengthen_rows(graph, LINES)
+    check_same(graph, long, tolerance=1e-3)
+    assert [op.name for op in long.ops] == ["n0_rows", "n0_over", "n0", "n1_rows", "n1_over", "n1"]
+    assert {s: q.name for s, q in find_pairs(long).items()} == {
+        "n0_rows": "n1_rows",
+        "n0_over": "n1_over",
+    }
 
 
 def test_long_rows_then_what_is_over_then_all_of_them() -> None:

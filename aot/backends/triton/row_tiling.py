@@ -37,8 +37,13 @@ WHOLE_POINTS, ODD_POINTS = 1024, 2048
 for all programs; and where these are read one by one, which wants more loads of a thread. Such
 programs are long, and small ones are more even: on an H200 sums of 749 x 89552 float64 took 135 us
 with 1024, 158 with 2048 and 151 with `TILE_POINTS`, argmax of 479 x 131072 bfloat16 38, 43 and 50,
-of 751 x 86175 float16, at odd addresses, 128, 79 and 112. Parts are even as they are: means of 1912
-x 35090 float16 in four parts took 100, 102 and 50."""
+of 751 x 86175 float16, at odd addresses, 128, 79 and 112. Parts read one by one are even as they
+are: means of 1912 x 35090 float16 in four parts took 100, 102 and 50."""
+
+PART_WAVES = 4
+"""Programs of whole parts, for each of a device's units, from which on they are as small; fewer of
+them are of `ODD_POINTS`. Parts of 40524 x 1656 bfloat16 took 38 us so on an H200 and 49 with
+`TILE_POINTS`, of 1705 x 39356 44 and 49, of 20140 x 3332 float32 68 and 76."""
 
 WORD_BYTES = 4
 """That a load of neighbours takes at least."""
@@ -233,7 +238,7 @@ def row_tile(kernel: NestKernel, context: KernelContext, hints: Hints, units: in
     placed = across and not held and _finds_places(kernel)
     wide_placed = False
     if across and not held:
-        turn = _across_points(kernel, context, hints, rows // block >= units)
+        turn = _across_points(kernel, context, hints, rows // block / units)
         wide_placed = placed and narrow == 8
         turn = WIDE_PLACED if wide_placed else turn
         if wide_placed and _crosses_lines(kernel, hints, block):
@@ -398,13 +403,19 @@ def _crosses_lines(kernel: NestKernel, hints: Hints, block: int) -> bool:
     return len(kernel.outer) > 1 and hints.value(kernel.outer[-1].extent) % block != 0 < block // 32
 
 
-def _across_points(kernel: NestKernel, context: KernelContext, hints: Hints, many: bool) -> int:
-    """Points of a turn down columns; `many`: programs of them keep the device busy."""
-    if not many or len(kernel.outer) > 1:
+def _across_points(
+    kernel: NestKernel, context: KernelContext, hints: Hints, waves: float
+) -> int:
+    """Points of a turn down columns; `waves`: programs for each unit, one keeps it busy."""
+    size, width = _narrowest_read(kernel, context), hints.value(kernel.outer[-1].extent)
+    if waves < 1:
         return TILE_POINTS
-    size = _narrowest_read(kernel, context)
-    whole = hints.value(kernel.outer[0].extent) * size % WORD_BYTES == 0
-    return WHOLE_POINTS if whole else ODD_POINTS
+    if len(kernel.outer) == 1:
+        return WHOLE_POINTS if width * size % WORD_BYTES == 0 else ODD_POINTS
+    one_by_one = size < WORD_BYTES and width * size % (2 * WORD_BYTES) != 0
+    if one_by_one or is_online(kernel.stages):
+        return TILE_POINTS
+    return WHOLE_POINTS if waves >= PART_WAVES else ODD_POINTS
 
 
 def _is_near(kernel: NestKernel, context: KernelContext, longest: int) -> bool:
