@@ -104,7 +104,7 @@ def _forward(
             dilation=geometry.dilation,
             groups=geometry.groups,
             phases=phases if phases > 1 else None,
-            last=True if geometry.last and geometry.groups > 1 else None,
+            last=True if geometry.last else None,
         )
         out = builder.template(call, shape, dtype)
     if bias is None:
@@ -197,7 +197,11 @@ def _transposed(
             lambda at: (FloorDiv(at[0], outputs * count) * outputs + Modulo(at[0], outputs),),
         )
     forward = Geometry(
-        (1,) * len(dims), tuple(d.padding for d in dims), tuple(d.spread for d in dims), groups
+        (1,) * len(dims),
+        tuple(d.padding for d in dims),
+        tuple(d.spread for d in dims),
+        groups,
+        geometry.last,
     )
     out = _forward(x, _by_phase(weight, dims, groups), bias, forward, count)
     sizes = []

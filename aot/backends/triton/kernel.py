@@ -33,7 +33,7 @@ from aot.backends.triton.short_reduction import ShortBody, emit_stage
 from aot.backends.triton.short_tile import LANES, ShortTile, short_rows, short_tile
 from aot.backends.triton.text import Writer, index_text, pointer_type
 from aot.backends.triton.tiling import WARP, PointTile, point_tile, power_above
-from aot.backends.triton.walks import VECTOR_BYTES, beside, find_walk, rest_of, turns
+from aot.backends.triton.walks import VECTOR_BYTES, beside, find_walk, ranges, rest_of, turns
 from aot.ir.hints import Hints
 from aot.ir.kernel_facts import argument_buffers, index_exprs
 from aot.ir.kernels import FusedKernel, KernelGraph, NestKernel, Stage
@@ -384,6 +384,13 @@ class _Rows:
         walk = self._walk() if self._looped else None
         if walk is not None:
             self._turns(walk, back=back)
+        elif self._looped and not back and all(n.reduction for n in self._stage.nests):
+            for dim, head in ranges(body, self._columns):
+                start = body.fresh("start")
+                with body.loop(f"for {start} in {head}"):
+                    body.open_dim(dim, start)
+                    self._point()
+            body.declare_dim(self._columns)
         elif self._looped:
             end = index_text(self._columns.points, body.context.names)
             start, block = body.fresh("start"), self._columns.block

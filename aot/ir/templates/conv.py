@@ -112,8 +112,8 @@ class Conv(TemplateCall):
         prepared: Roles of operands whose elements are rounded so in memory.
         parts: Groups are so many parts of the depth of one convolution, whose sums are added up.
         phases: Outputs are so many phases of a transposed convolution; None: of none.
-        last: True of groups whose channels are innermost in eager's memory: its library chooses by
-            that. None otherwise.
+        last: True where channels are innermost in eager's memory: its library chooses by that. None
+            otherwise.
         rounded_where: 1 at sizes at which operands are rounded, 0 where they are exact; what is
             `prepared` is `raised` then. None: `precision` says it for all.
     """
@@ -235,7 +235,8 @@ class Conv(TemplateCall):
         """The call that rounds at the sizes at which eager does; weights have the hints'."""
         dims = tuple(dims)
         weight = tuple(hints_of(dims).value(axis.extent) for axis in self.w.axes)
-        filters = Filters(weight, self.groups, self.phases or 0, self.dilation, bool(self.last))
+        phases, last = self.phases or 0, bool(self.last)
+        filters = Filters(weight, self.groups, phases, self.stride, self.dilation, last)
         when = rounded_when(self.flops(), filters)
         least, most = (hints.holds(when) for hints in far_hints(dims))
         if least == most:

@@ -18,6 +18,7 @@ from aot.ir.templates import Conv, ConvSupport
 from aot.ir.templates.base import Split
 from aot.ir.templates.builder import NestBuilder
 from aot.ir.templates.conv import Narrow
+from aot.ir.templates.conv_rounding import Filters
 from aot.ir.templates.matmul import AlignedRows
 from aot.symbolic import dim
 from tests.ir.templates.views import strides, view
@@ -133,23 +134,48 @@ def is_rounded(
     outputs: int | None = None,
     taps: int = 3,
     step: int = 1,
+    stride: int = 1,
 ) -> bool:
     """Whether eager is taken to round a convolution, 3 x 3, of as many outputs."""
     own = outputs or channels
     x, w = view(1, channels, side, side), view(own, channels // groups, taps, taps)
-    out, ones = view(1, own, side - 2, side - 2), (1, 1)
+    out, moves = view(1, own, side - 2, side - 2), (stride, stride)
     steps = (step, step)
-    call = Conv("c", out, NO_ORIGIN, x, w, ones, (0, 0), steps, groups, phases=phases, last=last)
+    call = Conv("c", out, NO_ORIGIN, x, w, moves, (0, 0), steps, groups, phases=phases, last=last)
     return call.rounded_as_eager(()).rounding == "tf32"
 
 
-def test_eager_rounds_neither_small_ones_nor_small_groups_nor_many_phases() -> None:
+def test_eager_rounds_neither_small_ones_nor_few_channels_nor_many_phases() -> None:
     assert is_rounded(64, 180) and not is_rounded(64, 150)
-    assert is_rounded(64, 210, phases=4) and not is_rounded(64, 200, phases=4)
-    assert not is_rounded(64, 300, phases=27)
-    assert is_rounded(128, 200, groups=2) and not is_rounded(128, 140, groups=2)
-    assert not is_rounded(64, 300, groups=2)
+    assert not is_rounded(14, 2000, outputs=64) and is_rounded(14, 2000, outputs=64, last=True)
+    assert is_rounded(64, 2000, taps=1) and not is_rounded(64, 2000, taps=1, stride=2)
+
+
+def test_transposed_ones_by_their_phases_and_outputs() -> None:
+    assert is_rounded(64, 210, phases=4, outputs=256) and is_rounded(64, 300, phases=4, outputs=1024)
+    assert not is_rounded(64, 300, phases=4, outputs=40)  # ten of each phase
+    assert is_rounded(64, 900, phases=27, outputs=27 * 96, taps=1)
+    assert not is_rounded(64, 300, phases=27, outputs=27 * 97, taps=1)
+    assert not is_rounded(64, 300, phases=27, outputs=27 * 64, taps=2)
+    patch = {"phases": 4, "taps": 1, "outputs": 4 * 75}
+    assert is_rounded(64, 900, **patch) and not is_rounded(64, 900, **patch, last=True)
+
+
+def test_groups_by_their_pairs_where_channels_come_first() -> None:
+    assert is_rounded(128, 200, groups=2) and not is_rounded(128, 110, groups=2)
+    assert not is_rounded(64, 300, groups=2) and is_rounded(64, 300, groups=2, last=True)
+    assert not is_rounded(28, 600, groups=2, outputs=800)
     assert is_rounded(160, 200, groups=2) and is_rounded(160, 200)
+
+
+def test_groups_of_volumes() -> None:
+    def found(inputs: int, outputs: int, *, last: bool) -> bool:
+        filters = Filters((outputs * 2, inputs, 3, 3, 3), 2, 0, (1,) * 3, (1,) * 3, last)
+        return not filters.is_exact
+
+    assert found(5, 8, last=True) and not found(4, 8, last=True)
+    assert found(11, 8, last=False) and not found(10, 8, last=False)
+    assert found(108, 20, last=True) and not found(138, 20, last=True)
 
 
 def test_eager_rounds_few_deep_groups_whose_channels_are_innermost() -> None:

@@ -108,6 +108,6 @@ def test_sizes_decide_where_they_may_be_of_both_kinds(
 
 def test_what_eager_never_rounds_has_no_sizes() -> None:
     flops = product((dim("n"), integer(10**12)))
-    assert rounded_when(flops, Filters((64, 1, 3, 3), 64, 0, (1, 1), last=False)) == 0
-    assert rounded_when(flops, Filters((64, 64, 3, 3), 1, 27, (1, 1), last=False)) == 0
-    assert rounded_when(flops, Filters((64, 64, 3, 3), 1, 0, (1, 1), last=False)) != 0
+    assert rounded_when(flops, Filters((64, 1, 3, 3), 64, 0, (1, 1), (1, 1), last=False)) == 0
+    assert rounded_when(flops, Filters((64, 64, 3, 3), 1, 27, (1, 1), (1, 1), last=False)) == 0
+    assert rounded_when(flops, Filters((64, 64, 3, 3), 1, 0, (1, 1), (1, 1), last=False)) != 0
