@@ -26,12 +26,19 @@ def test_convolution_attributes() -> None:
     }
 
 
-def test_groups_say_where_their_channels_are_in_memory() -> None:
-    x, grouped = torch.ones(1, 4, 9, 9), torch.nn.Conv2d(4, 6, 3, groups=2)
+@pytest.mark.parametrize(
+    "layer",
+    [
+        torch.nn.Conv2d(4, 6, 3, groups=2),
+        torch.nn.Conv2d(4, 6, 3),
+        torch.nn.ConvTranspose2d(4, 6, 2, stride=2),
+    ],
+)
+def test_calls_say_where_channels_are_in_memory(layer: torch.nn.Module) -> None:
+    x = torch.ones(1, 4, 9, 9)
     inner = x.contiguous(memory_format=torch.channels_last)
-    assert only_template(lowered(grouped, inner), Conv).last
-    assert only_template(lowered(grouped, x), Conv).last is None
-    assert only_template(lowered(torch.nn.Conv2d(4, 6, 3), inner), Conv).last is None
+    assert only_template(lowered(layer, inner), Conv).last
+    assert only_template(lowered(layer, x), Conv).last is None
 
 
 @pytest.mark.parametrize(

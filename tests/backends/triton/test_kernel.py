@@ -212,18 +212,21 @@ def test_an_extreme_is_what_the_search_for_its_place_finds(dim: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("rows", "columns", "deep"),
+    ("kind", "rows", "columns", "deep"),
     [
-        (400, 140000, 16),
-        (400, 140001, 32),  # at odd addresses
-        (400, 20000, 64),  # few programs
-        (4000, 35090, 64),  # in parts
+        ("sum", 400, 140000, 16),
+        ("sum", 400, 140001, 16),  # eight rows at odd addresses together
+        ("prod", 400, 140001, 32),  # at odd addresses
+        ("sum", 400, 20000, 64),  # few programs
+        ("sum", 4000, 35090, 16),  # four rows together
+        ("prod", 4000, 35090, 64),  # in parts, read one by one
     ],
 )
-def test_uncut_columns_of_many_programs_are_walked_in_small_tiles(
-    rows: int, columns: int, deep: int
+def test_columns_of_many_programs_are_walked_in_small_tiles(
+    kind: str, rows: int, columns: int, deep: int
 ) -> None:
-    text = emitted(lambda x: x.sum(0), torch.empty(rows, columns).half()).functions[0].text
+    half = torch.empty(rows, columns).half()
+    text = emitted(lambda x: getattr(x, kind)(0), half).functions[0].text
     assert f", {deep}):" in text
     assert f"tl.arange(0, {deep})[None, :]" in text
 

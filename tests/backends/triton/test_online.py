@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from aot.backends.triton import row_tiling
-from aot.backends.triton.online import find_online
+from aot.backends.triton.online import FAR, find_online
 from aot.frontend.capture import Captured
 from aot.ir.kernels import NestKernel
 from tests.backends.triton.templates import captured, check_close, emitted, kernels_of
@@ -64,6 +64,17 @@ def test_values_are_those_of_two_walks(function: Callable[..., torch.Tensor]) ->
     model = captured(function, (ROWS,))
     assert "online_exp(top" in emitted(model).functions[0].text
     check_close(model, function, (ROWS,))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
+def test_down_columns_a_lane_has_what_one_thread_reads(dtype: torch.dtype) -> None:
+    """Neighbours in memory are of different columns there."""
+    x = torch.cat([ROWS, ROWS.flip(0) / 2]).T.contiguous().to(dtype)
+    model = captured(lambda x: x.softmax(0), (x,))
+    text = emitted(model).functions[0].text
+    (shape, axis), *_ = re.findall(r"tl\.reshape\(.*, (\[.*?\])\), (\d)\)", text)
+    assert axis == "1" and shape.split(", ")[1] == str(FAR)
+    check_close(model, lambda x: x.softmax(0), (x,))
 
 
 ODD = torch.cat([ROWS[:, :1], ROWS], 1)

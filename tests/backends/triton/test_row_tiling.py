@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 import pytest
@@ -152,13 +153,39 @@ def test_the_first_of_equal_infinities_is_found(shape: tuple[int, int], dim: int
     check_close(captured(lambda x: x.argmin(dim), rows), lambda x: x.argmin(dim), rows)
 
 
-@pytest.mark.parametrize("function", [lambda x: x.sum(0), lambda x: (x * 2).amax(0)])
+@pytest.mark.parametrize(
+    "function", [lambda x: x.sum(0), lambda x: (x * 2).amax(0), lambda x: x.std(0)]
+)
 def test_values_of_narrow_columns_that_are_joined(function: Callable[..., object]) -> None:
     """More than a cache holds, in rows of 12 bytes, of which three are over."""
-    rows = (torch.rand(400011, 3),)
+    rows = (torch.rand(400011, 3) + 7,)
     model = captured(function, rows)
-    assert "% (264)" in emitted(model).functions[0].text
+    assert "(264)" in emitted(model).functions[0].text
     check_close(model, function, rows)
+
+
+def test_values_of_columns_at_odd_addresses_that_are_joined() -> None:
+    rows = (torch.rand(20003, 265).half(),)
+    model = captured(lambda x: x.sum(0), rows)
+    text = emitted(model).functions[0].text
+    assert re.search(r"tl\.load\(p0 \+ \(2120 \* r0 .*mask", text)
+    check_close(model, lambda x: x.sum(0), rows)
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns", "dtype", "deep"),
+    [
+        (324200, 208, torch.bfloat16, 16),
+        (40000, 1656, torch.float32, 16),
+        (4100, 512, torch.float32, 64),  # few programs
+    ],
+)
+def test_parts_of_columns_are_small_where_they_are_many(
+    rows: int, columns: int, dtype: torch.dtype, deep: int
+) -> None:
+    x = torch.empty(1, 1, dtype=dtype).expand(rows, columns).contiguous()
+    text = emitted(captured(lambda x: x.sum(0), (x,))).functions[0].text
+    assert f"tl.arange(0, {deep})[None, :]" in text
 
 
 @pytest.mark.parametrize("dim", [0, 1])
