@@ -86,8 +86,8 @@ hostile: setup ## packages changed to do harm, opened and run under sanitizers: 
 	@VENV=$(VENV) scripts/hostile $(ARGS)
 
 sweeps: setup ## every case and level of the vector library, both backends' templates, the examples, … (`make test` samples)
-	@$(PY) -m pytest tests/backends/cpp tests/backends/triton tests/examples tests/frontend \
-	  tests/lowering/test_random_numbers.py -n auto --sweeps $(ARGS)
+	@$(PY) -m pytest tests/backends tests/examples tests/frontend tests/growth tests/ir tests/lowering tests/models \
+	  tests/programs tests/runtime tests/shapes -n auto --sweeps $(ARGS)
 
 integrations: setup ## a Ray of four workers, one killed; KServe's server: each in an environment of its own (minutes)
 	@VENV=$(VENV) scripts/environment

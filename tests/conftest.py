@@ -14,7 +14,7 @@ from aot import garbage
 from aot.options import CPU_LEVELS
 from tests.exporting import ease_export
 from tests.levels import LOWEST, OWN
-from tests.sampling import sample, turn
+from tests.sampling import Part, part, sample, turn
 from tests.settings import LEVEL, SETTINGS, exact_floats
 
 GoldenCheck = Callable[[str, str], None]
@@ -71,6 +71,7 @@ def pytest_configure(config: pytest.Config) -> None:
     garbage.search_seldom()
     SETTINGS.seed = int(config.getoption("--seed"))
     SETTINGS.level = config.getoption("--level") or LEVEL
+    SETTINGS.sweeps = bool(config.getoption("--sweeps"))
     exact_floats()
 
 
@@ -157,6 +158,17 @@ def a_level(request: pytest.FixtureRequest) -> tuple[str, ...]:
     if request.config.getoption("--sweeps"):
         return both
     return (turn(both, request.node.nodeid, (), SETTINGS.seed),)
+
+
+@pytest.fixture
+def some(request: pytest.FixtureRequest) -> Part:
+    """Of values that differ in size or kind alone one in so many: `some(MATRICES, 3)`.
+
+    For a test that compiles a kernel for each of them in one package; all with `--sweeps`.
+    """
+    if request.config.getoption("--sweeps"):
+        return lambda values, every: list(values)
+    return lambda values, every: part(values, request.node.nodeid, every, SETTINGS.seed)
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -153,7 +153,7 @@ def test_long_float_sums_keep_their_precision():
     x = rng.random((2, count)).astype("f4")
     exact = x.astype("f8").sum(1)
     program = Program(maker.graph())
-    for level in program._tables:
+    for level in program.levels:
         outputs, _ = program.run(level, {"x": x, "t": np.ascontiguousarray(x.T)}, {})
         for got in outputs:
             np.testing.assert_allclose(got, exact, rtol=6e-7)

@@ -338,7 +338,7 @@ def test_gathered_rows_and_elements_check_their_indices():
     }
     program.check(inputs, exact=True)
     for bad in (13, -14, 2**40):
-        _, fault = program.run("x86-64-v2", {**inputs, "ids": np.full(9, bad)}, {})
+        _, fault = program.run(program.levels[0], {**inputs, "ids": np.full(9, bad)}, {})
         assert fault == 1
 
 
@@ -372,7 +372,7 @@ def test_places_of_32_bits_are_checked_and_looked_up_in_them():
     for place, bad in ((0, 13), (20, -1), (7, 2**31 - 1)):
         rows = inputs["rows"].copy()
         rows[place] = bad
-        for level in program._tables:
+        for level in program.levels:
             _, fault = program.run(level, {**inputs, "rows": rows}, {})
             assert fault == 1
 
@@ -537,7 +537,7 @@ def test_lanes_that_name_one_element_are_joined_first(mode, join):
     x = rng.integers(-50, 50, 500).astype("i4")
     wanted = np.full(40, 0x55555555, "i4")  # what the runner fills memory with
     join.at(wanted, at, x)
-    for level in program._tables:
+    for level in program.levels:
         (got,), fault = program.run(level, {"x": x, "at": at}, {})
         assert fault == 0
         np.testing.assert_array_equal(got, wanted)
