@@ -26,6 +26,10 @@ collect_ignore = (
 )
 
 
+LONGEST = ("tests/test_readme.py", "tests/docs/test_guides.py", "tests/tools/site/")
+"""Tests of a minute each begin first: at the end all workers but one would wait for them."""
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     """`--update-golden`: write the expected files instead of comparing with them.
 
@@ -76,7 +80,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Sample the sweeps; mark what uses the golden fixture, so `make golden` runs just that."""
+    """Sample the sweeps, the longest first; mark what uses the golden fixture for `make golden`."""
     ease_export()
     for item in items:
         if "golden" in getattr(item, "fixturenames", ()):
@@ -87,6 +91,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         names = {i.nodeid for i in whole}
         kept = sample((i.nodeid for i in items if i.nodeid not in names), SETTINGS.seed)
         items[:] = [i for i in items if i.nodeid in names or i.nodeid in kept]
+    # Stable: fixtures of modules serve their tests one after the other, on every worker alike.
+    items.sort(key=lambda item: not item.nodeid.startswith(LONGEST))
 
 
 def pytest_collection_finish() -> None:

@@ -30,6 +30,7 @@ SWEEPS = {
     "tests/backends/triton/": 12,
     "tests/conformance/opinfo/": 1,
     "tests/conformance/": 32,
+    "tests/examples/test_costs.py": 3,
     "tests/examples/test_gpu_code.py": 8,
     "tests/frontend/test_asked_ranges.py": 3,
     "tests/frontend/test_batches.py": 4,
@@ -58,6 +59,7 @@ SWEEPS = {
     "tests/runtime/test_calls.py": 3,
     "tests/runtime/test_deadlocks.py": 3,
     "tests/shapes/": 4,
+    "tests/works/": 4,
 }
 """Sweeps: of the cases of each test below these paths one in so many runs, at least one, unless
 `--sweeps` asks for all (`make sweeps`, `make conformance`). The first path that fits counts. What

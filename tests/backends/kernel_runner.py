@@ -28,6 +28,7 @@ from aot.options import CPU_LEVELS, BuildOptions, Target, default_cache_dir, env
 from aot.symbolic import Expr, as_expr, dim, evaluate, row_major_strides, var
 from tests.backends.emitting import emit
 from tests.launches import units_of
+from tests.sampling import turn
 from tests.settings import SETTINGS
 
 _FLAGS = {"x86-64-v2": "sse4_2", "x86-64-v3": "avx2", "x86-64-v4": "avx512dq"}
@@ -90,13 +91,8 @@ class Program:
         # With the cache, for its precompiled headers.
         cache = default_cache_dir(environment())
         options = BuildOptions(jobs=2, compiler=compiler, cache_dir=cache)
-        run = tuple(level for level in levels if level in machine_levels())
-        others = tuple(level for level in levels if level not in run)
-        if not SETTINGS.sweeps:
-            text = "".join(function.text for function in self.emitted.functions)
-            turn = zlib.crc32(text.encode()) + SETTINGS.seed
-            run = (run[turn % len(run)],)
-            others = others if turn // len(machine_levels()) % _LOOKED_AT == 0 else ()
+        text = "".join(function.text for function in self.emitted.functions)
+        run, others = in_turn(text, levels)
         self.levels = run
         self.binaries = backend.compile(self.emitted, Target("cpu", run), options)
         self._tables = {b.arch: self._load(b.data) for b in self.binaries}
@@ -168,6 +164,16 @@ class Program:
                         atol=atol,
                         err_msg=message,
                     )
+
+
+def in_turn(text, levels):
+    """Of these levels those that kernels of this text are compiled for, and are looked at for."""
+    run = tuple(level for level in levels if level in machine_levels())
+    others = tuple(level for level in levels if level not in run)
+    if SETTINGS.sweeps or not run:
+        return run, others
+    looked_at = zlib.adler32(text.encode()) % _LOOKED_AT == 0
+    return (turn(run, text, (), SETTINGS.seed),), others if looked_at else ()
 
 
 def _look_at(emitted: EmittedGraph, level: str, options: BuildOptions) -> None:
