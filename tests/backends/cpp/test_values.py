@@ -52,19 +52,18 @@ def sample(rng, dtype, n=N):
     return rng.integers(low, 100, n).astype(dtype.numpy)
 
 
-def test_float_unary_operations():
+def test_float_unary_operations(some):
     rng = np.random.default_rng(seeded(1))
     maker, inputs = GraphMaker(), {}
     (i,) = axes(N)
-    for dtype in (FLOAT32, FLOAT64):
-        for op in FLOAT_UNARY:
-            name = f"{op}_{dtype}"
-            x = rng.uniform(-3, 3, N)
-            x = np.abs(x) + 1.001 if op in POSITIVE else x / 3.1 if op in INNER else x
-            x[:3] = [0.25, 0.5, 1.0] if op not in POSITIVE else [1.25, 1.5, 2.0]
-            inputs[maker.buffer(f"x_{name}", dtype, [N])] = x.astype(dtype.numpy)
-            value = unary(op, maker.read(f"x_{name}", i.symbol))
-            maker.kernel([nest("n", [i], [], (maker.output(name, dtype, [N]), [i.symbol], value))])
+    for dtype, op in some([(t, op) for t in (FLOAT32, FLOAT64) for op in FLOAT_UNARY], 2):
+        name = f"{op}_{dtype}"
+        x = rng.uniform(-3, 3, N)
+        x = np.abs(x) + 1.001 if op in POSITIVE else x / 3.1 if op in INNER else x
+        x[:3] = [0.25, 0.5, 1.0] if op not in POSITIVE else [1.25, 1.5, 2.0]
+        inputs[maker.buffer(f"x_{name}", dtype, [N])] = x.astype(dtype.numpy)
+        value = unary(op, maker.read(f"x_{name}", i.symbol))
+        maker.kernel([nest("n", [i], [], (maker.output(name, dtype, [N]), [i.symbol], value))])
     Program(maker.graph()).check(inputs, rtol=4e-6, atol=4e-6)
 
 
@@ -416,12 +415,12 @@ def test_kernels_that_differ_in_a_slice_share_their_code():
     program.check({"x": rng.normal(size=(3, 5, 24)).astype("f4")}, exact=True)
 
 
-def test_comparisons_of_positions_at_every_side_of_a_boundary():
+def test_comparisons_of_positions_at_every_side_of_a_boundary(some):
     maker = GraphMaker((Dim("s0", 1, 1000, 200, (0, 0, 1, 0)),))
     s = dim("s0")
     (i,) = axes(s)
     maker.buffer("x", FLOAT32, [s])
-    for boundary in (0, 63, 64, 65, 128):
+    for boundary in some((0, 63, 64, 65, 128), 2):
         for op in sorted(COMPARE):
             for swapped in (False, True):
                 position, edge = index_value(i.symbol), const(boundary, INT64)
