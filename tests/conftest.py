@@ -14,7 +14,7 @@ from aot import garbage
 from aot.options import CPU_LEVELS
 from tests.exporting import ease_export
 from tests.levels import LOWEST, OWN
-from tests.sampling import sample, turn
+from tests.sampling import Part, part, sample, turn
 from tests.settings import LEVEL, SETTINGS, exact_floats
 
 GoldenCheck = Callable[[str, str], None]
@@ -24,6 +24,10 @@ GoldenCheck = Callable[[str, str], None]
 collect_ignore = (
     [] if importlib.util.find_spec("cryptography") else ["runtime/test_policy.py", "trust"]
 )
+
+
+LONGEST = ("tests/test_readme.py", "tests/docs/test_guides.py", "tests/tools/site/")
+"""Tests of a minute each begin first: at the end all workers but one would wait for them."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -71,11 +75,12 @@ def pytest_configure(config: pytest.Config) -> None:
     garbage.search_seldom()
     SETTINGS.seed = int(config.getoption("--seed"))
     SETTINGS.level = config.getoption("--level") or LEVEL
+    SETTINGS.sweeps = bool(config.getoption("--sweeps"))
     exact_floats()
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Sample the sweeps; mark what uses the golden fixture, so `make golden` runs just that."""
+    """Sample the sweeps, the longest first; mark what uses the golden fixture for `make golden`."""
     ease_export()
     for item in items:
         if "golden" in getattr(item, "fixturenames", ()):
@@ -86,6 +91,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         names = {i.nodeid for i in whole}
         kept = sample((i.nodeid for i in items if i.nodeid not in names), SETTINGS.seed)
         items[:] = [i for i in items if i.nodeid in names or i.nodeid in kept]
+    # Stable: fixtures of modules serve their tests one after the other, on every worker alike.
+    items.sort(key=lambda item: not item.nodeid.startswith(LONGEST))
 
 
 def pytest_collection_finish() -> None:
@@ -157,6 +164,17 @@ def a_level(request: pytest.FixtureRequest) -> tuple[str, ...]:
     if request.config.getoption("--sweeps"):
         return both
     return (turn(both, request.node.nodeid, (), SETTINGS.seed),)
+
+
+@pytest.fixture
+def some(request: pytest.FixtureRequest) -> Part:
+    """Of values that differ in size or kind alone one in so many: `some(MATRICES, 3)`.
+
+    For a test that compiles a kernel for each of them in one package; all with `--sweeps`.
+    """
+    if request.config.getoption("--sweeps"):
+        return lambda values, every: list(values)
+    return lambda values, every: part(values, request.node.nodeid, every, SETTINGS.seed)
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -4,31 +4,66 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterable, Sequence
+from typing import Protocol, TypeVar
+
+T = TypeVar("T")
+
+
+class Part(Protocol):
+    """The fixture `some`: of values one in so many, or all."""
+
+    def __call__(self, values: Sequence[T], every: int) -> list[T]: ...
+
 
 SWEEPS = {
-    "tests/backends/cpp/linalg/": 8,
-    "tests/backends/cpp/test_context.py": 6,
-    "tests/backends/cpp/test_conv_product.py": 4,
-    "tests/backends/cpp/test_fetching.py": 4,
-    "tests/backends/cpp/test_solvers.py": 6,
-    "tests/backends/cpp/test_template_": 6,
-    "tests/backends/cpp/test_turning.py": 4,
-    "tests/backends/cpp/test_values.py": 4,
+    "tests/backends/cpp/linalg/": 16,
+    "tests/backends/cpp/test_build.py": 1,
+    "tests/backends/cpp/test_context.py": 12,
+    "tests/backends/cpp/test_solvers.py": 12,
+    "tests/backends/cpp/test_template_library.py": 6,
+    "tests/backends/cpp/test_template_": 12,
     "tests/backends/cpp/tmpl/": 52,
-    "tests/backends/cpp/vec/": 10,
+    "tests/backends/cpp/vec/": 20,
+    "tests/backends/cpp/": 4,
+    "tests/backends/test_by_size.py": 4,
     "tests/backends/test_plain.py": 52,
-    "tests/backends/triton/": 6,
+    "tests/backends/triton/": 12,
     "tests/conformance/opinfo/": 1,
-    "tests/conformance/": 16,
+    "tests/conformance/": 32,
+    "tests/examples/test_costs.py": 3,
     "tests/examples/test_gpu_code.py": 8,
+    "tests/frontend/test_asked_ranges.py": 3,
+    "tests/frontend/test_batches.py": 4,
+    "tests/frontend/test_by_node.py": 3,
+    "tests/frontend/test_composites.py": 3,
+    "tests/frontend/test_decompose.py": 3,
+    "tests/frontend/test_derivatives.py": 3,
     "tests/frontend/test_flexible.py": 4,
+    "tests/frontend/test_image_batches.py": 4,
     "tests/frontend/test_joined.py": 4,
+    "tests/frontend/test_linear_gradients.py": 3,
     "tests/frontend/test_packed.py": 4,
-    "tests/frontend/test_vision.py": 4,
+    "tests/frontend/test_point_gradients.py": 3,
+    "tests/frontend/test_recurrent.py": 3,
+    "tests/frontend/test_scaled_sizes.py": 3,
+    "tests/frontend/test_short_time.py": 3,
+    "tests/frontend/test_true_loops.py": 3,
+    "tests/frontend/test_vision.py": 8,
+    "tests/frontend/test_windows.py": 4,
+    "tests/growth/test_work.py": 4,
+    "tests/ir/test_verify_tensors.py": 3,
+    "tests/lowering/test_lower.py": 3,
     "tests/lowering/test_random_numbers.py": 4,
+    "tests/models/": 2,
+    "tests/programs/test_export_db.py": 4,
+    "tests/runtime/test_calls.py": 3,
+    "tests/runtime/test_deadlocks.py": 3,
+    "tests/shapes/": 4,
+    "tests/works/": 4,
 }
 """Sweeps: of the cases of each test below these paths one in so many runs, at least one, unless
-`--sweeps` asks for all (`make sweeps`, `make conformance`)."""
+`--sweeps` asks for all (`make sweeps`, `make conformance`). The first path that fits counts. What
+is no sweep takes milliseconds a case, or is not the same thing at other sizes and types."""
 
 TOGETHER = "tests/conformance/test_"
 """Tests of rows on executors: all executors of a row are taken, or none, as exporting the row
@@ -66,6 +101,21 @@ def turn(choices: Sequence[str], function: str, places: Iterable[int], seed: int
         seed: That of the run; another one takes turns otherwise.
     """
     return choices[(zlib.crc32(function.encode()) + sum(places) + seed) % len(choices)]
+
+
+def part(values: Sequence[T], test: str, every: int, seed: int) -> list[T]:
+    """One in so many of the values that a test takes together, at least one, in their order.
+
+    The first is the test's own, so that tests of the same values take each of them.
+
+    Args:
+        values: What the whole test takes.
+        test: Its name, with its case.
+        every: How many values one stands for.
+        seed: That of the run; another one takes others.
+    """
+    first = (zlib.crc32(test.encode()) + seed) % min(every, len(values))
+    return list(values[first::every])
 
 
 def _row(name: str) -> str:

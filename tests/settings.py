@@ -1,7 +1,7 @@
-"""What a run of the tests is given: the seed of its inputs, the level of its packages.
+"""What a run of the tests is given: the seed of its inputs, the level of its packages, how much.
 
-pytest's `--seed` and `--level` set both (tests/conftest.py), so that `make matrix` can run the
-suite on other numbers and other kernels. Tools outside pytest have the defaults.
+pytest's `--seed`, `--level` and `--sweeps` set them (tests/conftest.py), so that `make matrix` can
+run the suite on other numbers and other kernels. Tools outside pytest have the defaults.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ class Settings:
 
     seed: int = 0
     level: str = LEVEL
+    sweeps: bool = False
 
 
 SETTINGS = Settings()

@@ -15,6 +15,7 @@
 namespace aot_test {
 
 struct Case {
+  const char* file;
   const char* name;
   std::function<void()> body;
 };
@@ -29,8 +30,8 @@ inline int& failures() {
   return count;
 }
 
-inline bool add_case(const char* name, std::function<void()> body) {
-  cases().push_back({name, std::move(body)});
+inline bool add_case(const char* file, const char* name, std::function<void()> body) {
+  cases().push_back({file, name, std::move(body)});
   return true;
 }
 
@@ -55,8 +56,13 @@ inline void check_fails(const char* file, int line, const std::function<void()>&
   }
 }
 
-inline int run_all() {
+// Runs the cases of the file whose path ends with that: all of a program's where it is empty.
+inline int run_all(const std::string& file = "") {
+  size_t ran = 0;
   for (const Case& one : cases()) {
+    const std::string path = one.file;
+    if (path.size() < file.size() || path.substr(path.size() - file.size()) != file) continue;
+    ++ran;
     const int before = failures();
     try {
       one.body();
@@ -65,15 +71,15 @@ inline int run_all() {
     }
     if (failures() != before) std::fprintf(stderr, "FAILED %s\n", one.name);
   }
-  std::printf("%zu tests, %d failed checks\n", cases().size(), failures());
-  return failures() == 0 ? 0 : 1;
+  std::printf("%zu tests, %d failed checks\n", ran, failures());
+  return failures() == 0 && ran != 0 ? 0 : 1;
 }
 
 }  // namespace aot_test
 
-#define TEST(name)                                                         \
-  static void test_##name();                                               \
-  static const bool added_##name = aot_test::add_case(#name, test_##name); \
+#define TEST(name)                                                                   \
+  static void test_##name();                                                         \
+  static const bool added_##name = aot_test::add_case(__FILE__, #name, test_##name); \
   static void test_##name()
 
 #define CHECK(condition) \

@@ -1,4 +1,7 @@
-"""Every example, at ISA levels of this machine and at 1 and 2 threads, against float64."""
+"""Examples, at ISA levels of this machine and at 1 and 2 threads, against float64.
+
+A third of them, each at a level in turn, as packaging them takes ten seconds each; `--sweeps`: all.
+"""
 
 from __future__ import annotations
 
@@ -11,27 +14,29 @@ from aot_runtime.tools.loaded import load_model
 from aot import driver, options
 from tests.comparing import complaint
 from tests.examples.accuracy import Reference, references
+from tests.sampling import part, turn
+from tests.settings import SETTINGS
 
 ROOT = Path(__file__).parents[2] / "examples"
 EXAMPLES = sorted(p.parent.name for p in ROOT.glob("[01]*/model.py"))
 LEVELS = options.CPU_LEVELS[: options.CPU_LEVELS.index(aot_runtime.cpu_isa()) + 1]
 
 
-LARGE = ("02_minilm", "04_bert", "05_gpt2", "07_vit")
-"""Of the same kinds of kernels as 06_llama_style, which alone takes the lowest level for them."""
-
-
 def levels_run(config: pytest.Config, example: str) -> tuple[str, ...]:
-    """The lowest and the best; those between, which most other tests run, are a sweep."""
+    """The lowest or the best in turn; `--sweeps`: all that the machine runs."""
     if config.getoption("--sweeps"):
         return LEVELS
-    return tuple(dict.fromkeys((LEVELS[-1] if example in LARGE else LEVELS[0], LEVELS[-1])))
+    both = tuple(dict.fromkeys((LEVELS[0], LEVELS[-1])))
+    return (turn(both, "", (EXAMPLES.index(example),), SETTINGS.seed),)
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Fills the `packaged` and `isa` arguments."""
     if "isa" in metafunc.fixturenames:
-        cases = [(e, isa) for e in EXAMPLES for isa in levels_run(metafunc.config, e)]
+        run = EXAMPLES
+        if not metafunc.config.getoption("--sweeps"):
+            run = part(EXAMPLES, "test_example_matches_float64", 3, SETTINGS.seed)
+        cases = [(e, isa) for e in run for isa in levels_run(metafunc.config, e)]
         metafunc.parametrize(("packaged", "isa"), cases, indirect=["packaged"], scope="module")
 
 

@@ -27,12 +27,14 @@ from aot.ir.scalar import unary
 from aot.options import (
     _COMPILER_PATHS,
     ALL_CPU,
+    CPU_LEVELS,
     BuildOptions,
     Target,
     default_cache_dir,
     environment,
 )
-from tests.backends.kernel_runner import GraphMaker, Program, axes, machine_levels, nest
+from tests.backends.kernel_runner import GraphMaker, Program, axes, in_turn, machine_levels, nest
+from tests.settings import SETTINGS
 
 ONE = Target("cpu", ("x86-64-v2",))
 
@@ -147,6 +149,18 @@ def test_other_compilers_give_the_same_results(compiler, tmp_path):
     program = Program(graph, compiler=compiler, levels=("x86-64-v3",))
     assert isinstance(find_toolchain(compiler), Toolchain)
     program.check({"x": np.linspace(-4, 4, 100, dtype="f4")})
+
+
+def test_programs_of_tests_take_levels_in_turn(monkeypatch):
+    monkeypatch.setattr(SETTINGS, "sweeps", False)
+    made = [in_turn(f"kernel {k}", CPU_LEVELS) for k in range(40)]
+    assert {len(run) for run, _ in made} == {1}
+    assert {run[0] for run, _ in made} == set(machine_levels())
+    others = set(CPU_LEVELS) - set(machine_levels())
+    assert {level for _, looked_at in made for level in looked_at} == others
+    assert not others or sum(bool(looked_at) for _, looked_at in made) < len(made) / 2
+    monkeypatch.setattr(SETTINGS, "sweeps", True)
+    assert in_turn("kernel 0", CPU_LEVELS)[0] == machine_levels()
 
 
 def test_targets_without_a_backend_are_refused():

@@ -64,7 +64,7 @@ def test_cached_tables_and_computed_rows_are_not(case):
 def test_an_index_out_of_range_is_a_fault_as_ever():
     program, inputs = gathered(WIDE // 16)
     inputs["at"][7] = WIDE
-    for level in program._tables:
+    for level in program.levels:
         assert program.run(level, inputs, {})[1] != 0
 
 

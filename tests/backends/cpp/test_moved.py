@@ -62,7 +62,7 @@ def test_what_is_moved_keeps_its_bits(dtype):
     rng = np.random.default_rng(seeded(6))
     m, places = rng.random((ROWS, COLUMNS)) < 0.7, rng.permutation(ROWS)
     x = some_bits(dtype, ROWS, COLUMNS)
-    for level in machine_levels():
+    for level in program.levels:
         found, _ = program.run(level, {"x": x.view(dtype.numpy), "m": m, "rows": places}, {})
         for k, (got, (_, wanted)) in enumerate(zip(found, rows, strict=True)):
             np.testing.assert_array_equal(got.view(x.dtype), wanted(x, m, places), f"{k} {level}")
@@ -126,7 +126,7 @@ def test_a_sign_is_a_bit(dtype):
     for function in program.emitted.functions:
         assert "uint16_t" in function.text and "float" not in function.text
     x = some_bits(dtype, ROWS, COLUMNS)
-    for level in machine_levels():
+    for level in program.levels:
         magnitudes, negatives = program.run(level, {"x": x.view(dtype.numpy)}, {})[0]
         np.testing.assert_array_equal(magnitudes.view("u2"), x & 0x7FFF, level)
         np.testing.assert_array_equal(negatives.view("u2"), x ^ 0x8000, level)

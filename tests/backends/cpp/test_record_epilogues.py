@@ -12,7 +12,8 @@ from torch import linalg
 
 import aot
 from tests.calls import Calls
-from tests.levels import LOWEST, OWN, target_of
+from tests.levels import target_of
+from tests.sampling import Part
 from tests.settings import seeded
 
 BATCH = 21  # no multiple of lanes
@@ -20,11 +21,13 @@ BOUND = {torch.float32: 1e-4, torch.complex128: 1e-12}
 
 
 @pytest.mark.parametrize("dtype", BOUND, ids=str)
-def test_factors_lie_as_eagers(tmp_path: Path, dtype: torch.dtype) -> None:
+def test_factors_lie_as_eagers(
+    tmp_path: Path, levels: tuple[str, ...], some: Part, dtype: torch.dtype
+) -> None:
     generator = torch.Generator().manual_seed(seeded(0))
     wide = torch.complex128 if dtype.is_complex else torch.float64
     given = []
-    for n in (2, 5, 18, 40):
+    for n in some((2, 5, 18, 40), 2):
         a = torch.randn((BATCH, n, n), generator=generator, dtype=wide)
         given.append((a @ a.mH + n * torch.eye(n)).to(dtype))
 
@@ -33,7 +36,6 @@ def test_factors_lie_as_eagers(tmp_path: Path, dtype: torch.dtype) -> None:
         return [*factors, *(linalg.cholesky_ex(a)[0].contiguous() for a in given[:3])]
 
     path = tmp_path / "m.pkg"
-    levels = (LOWEST, OWN)
     aot.package(Calls(function), given, path=path, golden=False, targets=[target_of(*levels)])
     for isa in levels:
         made = aot_runtime.load(path, isa=isa)(*given)

@@ -40,23 +40,25 @@ def reducer(maker, source, kind, index):
     return reduce_(kind, value)
 
 
-def test_every_kind_and_dtype_along_rows_columns_and_everything():
+def test_every_kind_and_dtype_along_rows_columns_and_everything(some):
     rng = np.random.default_rng(seeded(1))
     rows, columns = 11, 83
     maker, inputs = GraphMaker(), {}
     i, j = axes(rows, columns)
-    for dtype in (FLOAT32, FLOAT64, BFLOAT16, INT32, INT8, UINT8, BOOL):
-        source = maker.buffer(f"x{dtype}", dtype, [rows, columns])
-        inputs[source] = sample(rng, dtype, (rows, columns))
-        for kind in KINDS:
-            value = reducer(maker, source, kind, (i.symbol, j.symbol))
-            name = f"{kind}_{dtype}"
-            row = maker.output(f"row_{name}", value.dtype, [rows])
-            maker.kernel([nest("n", [i], [j], (row, [i.symbol], value))], outer=1)
-            column = maker.output(f"column_{name}", value.dtype, [columns])
-            maker.kernel([nest("n", [j], [i], (column, [j.symbol], value))], order=(i, j))
-            whole = maker.output(f"all_{name}", value.dtype, [])
-            maker.kernel([nest("n", [], [i, j], (whole, [], value))])
+    dtypes = (FLOAT32, FLOAT64, BFLOAT16, INT32, INT8, UINT8, BOOL)
+    for dtype, kind in some([(dtype, kind) for dtype in dtypes for kind in KINDS], 3):
+        source = f"x{dtype}"
+        if source not in inputs:
+            maker.buffer(source, dtype, [rows, columns])
+            inputs[source] = sample(rng, dtype, (rows, columns))
+        value = reducer(maker, source, kind, (i.symbol, j.symbol))
+        name = f"{kind}_{dtype}"
+        row = maker.output(f"row_{name}", value.dtype, [rows])
+        maker.kernel([nest("n", [i], [j], (row, [i.symbol], value))], outer=1)
+        column = maker.output(f"column_{name}", value.dtype, [columns])
+        maker.kernel([nest("n", [j], [i], (column, [j.symbol], value))], order=(i, j))
+        whole = maker.output(f"all_{name}", value.dtype, [])
+        maker.kernel([nest("n", [], [i, j], (whole, [], value))])
     Program(maker.graph()).check(inputs, rtol=2e-5, atol=0)
 
 
@@ -153,7 +155,7 @@ def test_long_float_sums_keep_their_precision():
     x = rng.random((2, count)).astype("f4")
     exact = x.astype("f8").sum(1)
     program = Program(maker.graph())
-    for level in program._tables:
+    for level in program.levels:
         outputs, _ = program.run(level, {"x": x, "t": np.ascontiguousarray(x.T)}, {})
         for got in outputs:
             np.testing.assert_allclose(got, exact, rtol=6e-7)

@@ -14,7 +14,7 @@ import torch.nn.functional as F
 from torch.export import Dim
 
 import aot
-from tests.levels import LOWEST, OWN, target_of
+from tests.levels import target_of
 from tests.settings import seeded
 
 WIDTHS = {
@@ -45,45 +45,50 @@ def whole(*shape: int, low: int = -9, high: int = 9) -> torch.Tensor:
     return torch.randint(low, high, shape, generator=generator)
 
 
-def check(tmp_path: Path, function: Callable[..., Any], groups: list[tuple[Any, ...]]) -> None:
-    """Each group of inputs gives what eager gives, on two levels of instructions."""
+def check(
+    tmp_path: Path,
+    levels: tuple[str, ...],
+    function: Callable[..., Any],
+    groups: list[tuple[Any, ...]],
+) -> None:
+    """Each group of inputs gives what eager gives, on each of the levels."""
     module, inputs = Several(function, len(groups)), [x for group in groups for x in group]
     path = tmp_path / "m.pkg"
-    targets = [target_of(LOWEST, "x86-64-v3", OWN)]
+    targets = [target_of(*levels)]
     aot.package(module, tuple(inputs), path=path, golden=False, targets=targets)
     expected = module(*inputs)
-    for isa in (LOWEST, "x86-64-v3", OWN):
+    for isa in levels:
         found = aot_runtime.load(path, isa=isa)(*inputs)
         for ours, eager in zip(found, expected, strict=True):
             np.testing.assert_array_equal(np.asarray(ours), eager.numpy())
 
 
-def test_rows_of_all_widths_and_types(tmp_path: Path) -> None:
+def test_rows_of_all_widths_and_types(tmp_path: Path, a_level: tuple[str, ...]) -> None:
     def function(weight: torch.Tensor, rows: torch.Tensor, starts: torch.Tensor) -> Any:
         return F.embedding_bag(rows, weight, starts, mode="sum").double()
 
     rows = whole(50, low=0, high=20)
     tables = [whole(20, w).to(dtype) for dtype, widths in WIDTHS.items() for w in widths]
-    check(tmp_path, function, [(table, rows, STARTS) for table in tables])
+    check(tmp_path, a_level, function, [(table, rows, STARTS) for table in tables])
 
 
-def test_extrema_and_rows_that_do_not_count(tmp_path: Path) -> None:
+def test_extrema_and_rows_that_do_not_count(tmp_path: Path, a_level: tuple[str, ...]) -> None:
     def function(weight: torch.Tensor, rows: torch.Tensor, starts: torch.Tensor) -> Any:
         return F.embedding_bag(rows, weight, starts, mode="max", padding_idx=3)
 
     rows = whole(50, low=0, high=20)
-    check(tmp_path, function, [(whole(20, w).float(), rows, STARTS) for w in (1, 5, 40)])
+    check(tmp_path, a_level, function, [(whole(20, w).float(), rows, STARTS) for w in (1, 5, 40)])
 
 
-def test_a_table_whose_rows_are_columns_of_memory(tmp_path: Path) -> None:
+def test_a_table_whose_rows_are_columns_of_memory(tmp_path: Path, a_level: tuple[str, ...]) -> None:
     def function(weight: torch.Tensor, rows: torch.Tensor, factors: torch.Tensor) -> Any:
         return F.embedding_bag(rows, weight.T, mode="sum", per_sample_weights=factors)
 
     rows, factors = whole(6, 9, low=0, high=20), whole(6, 9).float()
-    check(tmp_path, function, [(whole(w, 20).float(), rows, factors) for w in (1, 5, 40)])
+    check(tmp_path, a_level, function, [(whole(w, 20).float(), rows, factors) for w in (1, 5, 40)])
 
 
-def test_runs_of_rows(tmp_path: Path) -> None:
+def test_runs_of_rows(tmp_path: Path, a_level: tuple[str, ...]) -> None:
     def function(x: torch.Tensor, lengths: torch.Tensor) -> Any:
         kinds = ("sum", "mean", "max", "min", "prod")
         found = [torch.segment_reduce(x, k, lengths=lengths, unsafe=True) for k in kinds]
@@ -92,7 +97,7 @@ def test_runs_of_rows(tmp_path: Path) -> None:
     lengths = torch.tensor([1, 0, 2, 4])
     x = whole(7, 21, low=1, high=4).float()
     x[2, 3] = float("nan")
-    check(tmp_path, function, [(x, lengths), (x[:, 0].contiguous(), lengths)])
+    check(tmp_path, a_level, function, [(x, lengths), (x[:, 0].contiguous(), lengths)])
 
 
 class Summed(torch.nn.Module):

@@ -30,6 +30,7 @@ from tests.calls import Calls
 from tests.conformance.executors import scheduled
 from tests.launches import calls_of
 from tests.levels import OWN, target_of
+from tests.sampling import Part
 from tests.settings import seeded
 
 Array = np.ndarray[Any, Any]
@@ -134,17 +135,18 @@ def assert_factors(
 
 @pytest.mark.parametrize("dtype", BOUND, ids=str)
 def test_eigenvectors_rebuild_their_matrices(
-    tmp_path: Path, levels: tuple[str, ...], dtype: torch.dtype
+    tmp_path: Path, levels: tuple[str, ...], some: Part, dtype: torch.dtype
 ) -> None:
-    assert_factors(tmp_path, linalg.eigh, [make(dtype) for make in SQUARES], assert_eigen, levels)
+    matrices = [make(dtype) for make in some(SQUARES, 3)]
+    assert_factors(tmp_path, linalg.eigh, matrices, assert_eigen, levels)
 
 
 @pytest.mark.parametrize("dtype", BOUND, ids=str)
 def test_singular_vectors_rebuild_their_matrices(
-    tmp_path: Path, levels: tuple[str, ...], dtype: torch.dtype
+    tmp_path: Path, levels: tuple[str, ...], some: Part, dtype: torch.dtype
 ) -> None:
     rectangles = [normal(4, 5, 3, dtype=dtype), normal(35, 60, dtype=dtype)]
-    matrices = [*(make(dtype) for make in SQUARES), *rectangles]
+    matrices = some([*(make(dtype) for make in SQUARES), *rectangles], 3)
     assert_factors(tmp_path, partial(linalg.svd, full_matrices=False), matrices, assert_svd, levels)
 
 
@@ -242,7 +244,7 @@ def test_matrices_that_lie_anywhere_have_the_same_spectra(tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("dtype", BOUND, ids=str)
 def test_reflections_rebuild_their_matrices(
-    tmp_path: Path, levels: tuple[str, ...], dtype: torch.dtype
+    tmp_path: Path, levels: tuple[str, ...], some: Part, dtype: torch.dtype
 ) -> None:
     def assert_qr(a: Array, q: Array, r: Array, dtype: torch.dtype) -> None:
         assert_close(q @ r, a, dtype)
@@ -250,7 +252,7 @@ def test_reflections_rebuild_their_matrices(
         np.testing.assert_array_equal(r, np.triu(r))
 
     shapes = ((19, 7, 7), (3, 20, 33), (2, 45, 37), (37, 70), (130, 90))
-    matrices = [normal(*shape, dtype=dtype) for shape in shapes]
+    matrices = [normal(*shape, dtype=dtype) for shape in some(shapes, 3)]
     assert_factors(tmp_path, partial(linalg.qr, mode="complete"), matrices, assert_qr, levels)
 
 
@@ -265,13 +267,15 @@ GENERAL = (
 )
 
 
-def test_complex_vectors_rebuild_their_matrices(tmp_path: Path) -> None:
+def test_complex_vectors_rebuild_their_matrices(tmp_path: Path, some: Part) -> None:
+    matrices = some(GENERAL, 2)
+
     def function(*every: torch.Tensor) -> Any:
         return [x for a in every for x in (*linalg.svd(a), *linalg.eigh(a))]
 
-    model = aot_runtime.load(packaged(tmp_path / "m.pkg", function, *GENERAL))
-    made = [np.asarray(x) for x in model(*GENERAL)]
-    for k, a in enumerate(map(np.asarray, GENERAL)):
+    model = aot_runtime.load(packaged(tmp_path / "m.pkg", function, *matrices))
+    made = [np.asarray(x) for x in model(*matrices)]
+    for k, a in enumerate(map(np.asarray, matrices)):
         u, s, vh, values, v = made[5 * k : 5 * k + 5]
         eye, lower = np.eye(a.shape[-1]), np.tril(a, -1)
         whole = lower + np.swapaxes(lower, -1, -2).conj() + eye * a.real
@@ -282,11 +286,11 @@ def test_complex_vectors_rebuild_their_matrices(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("real", [True, False], ids=["real", "complex"])
-def test_eigenvectors_of_any_matrices(tmp_path: Path, real: bool) -> None:
+def test_eigenvectors_of_any_matrices(tmp_path: Path, some: Part, real: bool) -> None:
     scale = 10.0 ** torch.arange(-6, 6, dtype=torch.float64)
     badly_scaled = (normal(12, 12, dtype=torch.float64) * scale).mT / scale
     every = [a.real.clone() if real else a for a in GENERAL]
-    every += [badly_scaled] if real else []
+    every = some([*every, badly_scaled] if real else every, 2)
 
     def function(*every: torch.Tensor) -> Any:
         return [x for a in every for x in linalg.eig(a)]
@@ -396,8 +400,8 @@ def test_what_is_made_of_singular_values(tmp_path: Path) -> None:
         np.testing.assert_allclose(np.asarray(found), wanted.numpy(), rtol=1e-11, atol=1e-12)
 
 
-def test_vectors_of_full_matrices(tmp_path: Path) -> None:
-    shapes = ((6, 4), (2, 3, 5), (40, 36))
+def test_vectors_of_full_matrices(tmp_path: Path, some: Part) -> None:
+    shapes = some(((6, 4), (2, 3, 5), (40, 36)), 2)
 
     def function(*matrices: torch.Tensor) -> Any:
         return [part for a in matrices for part in linalg.svd(a)]

@@ -27,7 +27,7 @@ from aot.options import Target
 from tests.backends.emitting import emit
 from tests.comparing import difference
 from tests.conformance.executors import scheduled
-from tests.levels import LOWEST, OWN, target_of
+from tests.levels import target_of
 from tests.rounding import slack
 from tests.settings import SETTINGS, seeded
 
@@ -97,10 +97,10 @@ def check(
 
 
 @pytest.mark.filterwarnings("ignore:LSTM with projections")
-def test_any_length_and_batch(tmp_path: Path) -> None:
+def test_any_length_and_batch(tmp_path: Path, a_level: tuple[str, ...]) -> None:
     path, layers = tmp_path / "m.pkg", Several(LAYERS)
-    package(path, layers, torch.float32, target_of(LOWEST, OWN))
-    for isa in (LOWEST, OWN):
+    package(path, layers, torch.float32, target_of(*a_level))
+    for isa in a_level:
         check(path, layers, torch.float32, isa)
     model = aot_runtime.load(path)
     nothing = inputs(3, 0, torch.float32)

@@ -52,19 +52,18 @@ def sample(rng, dtype, n=N):
     return rng.integers(low, 100, n).astype(dtype.numpy)
 
 
-def test_float_unary_operations():
+def test_float_unary_operations(some):
     rng = np.random.default_rng(seeded(1))
     maker, inputs = GraphMaker(), {}
     (i,) = axes(N)
-    for dtype in (FLOAT32, FLOAT64):
-        for op in FLOAT_UNARY:
-            name = f"{op}_{dtype}"
-            x = rng.uniform(-3, 3, N)
-            x = np.abs(x) + 1.001 if op in POSITIVE else x / 3.1 if op in INNER else x
-            x[:3] = [0.25, 0.5, 1.0] if op not in POSITIVE else [1.25, 1.5, 2.0]
-            inputs[maker.buffer(f"x_{name}", dtype, [N])] = x.astype(dtype.numpy)
-            value = unary(op, maker.read(f"x_{name}", i.symbol))
-            maker.kernel([nest("n", [i], [], (maker.output(name, dtype, [N]), [i.symbol], value))])
+    for dtype, op in some([(t, op) for t in (FLOAT32, FLOAT64) for op in FLOAT_UNARY], 2):
+        name = f"{op}_{dtype}"
+        x = rng.uniform(-3, 3, N)
+        x = np.abs(x) + 1.001 if op in POSITIVE else x / 3.1 if op in INNER else x
+        x[:3] = [0.25, 0.5, 1.0] if op not in POSITIVE else [1.25, 1.5, 2.0]
+        inputs[maker.buffer(f"x_{name}", dtype, [N])] = x.astype(dtype.numpy)
+        value = unary(op, maker.read(f"x_{name}", i.symbol))
+        maker.kernel([nest("n", [i], [], (maker.output(name, dtype, [N]), [i.symbol], value))])
     Program(maker.graph()).check(inputs, rtol=4e-6, atol=4e-6)
 
 
@@ -338,7 +337,7 @@ def test_gathered_rows_and_elements_check_their_indices():
     }
     program.check(inputs, exact=True)
     for bad in (13, -14, 2**40):
-        _, fault = program.run("x86-64-v2", {**inputs, "ids": np.full(9, bad)}, {})
+        _, fault = program.run(program.levels[0], {**inputs, "ids": np.full(9, bad)}, {})
         assert fault == 1
 
 
@@ -372,7 +371,7 @@ def test_places_of_32_bits_are_checked_and_looked_up_in_them():
     for place, bad in ((0, 13), (20, -1), (7, 2**31 - 1)):
         rows = inputs["rows"].copy()
         rows[place] = bad
-        for level in program._tables:
+        for level in program.levels:
             _, fault = program.run(level, {**inputs, "rows": rows}, {})
             assert fault == 1
 
@@ -416,12 +415,12 @@ def test_kernels_that_differ_in_a_slice_share_their_code():
     program.check({"x": rng.normal(size=(3, 5, 24)).astype("f4")}, exact=True)
 
 
-def test_comparisons_of_positions_at_every_side_of_a_boundary():
+def test_comparisons_of_positions_at_every_side_of_a_boundary(some):
     maker = GraphMaker((Dim("s0", 1, 1000, 200, (0, 0, 1, 0)),))
     s = dim("s0")
     (i,) = axes(s)
     maker.buffer("x", FLOAT32, [s])
-    for boundary in (0, 63, 64, 65, 128):
+    for boundary in some((0, 63, 64, 65, 128), 2):
         for op in sorted(COMPARE):
             for swapped in (False, True):
                 position, edge = index_value(i.symbol), const(boundary, INT64)
@@ -537,7 +536,7 @@ def test_lanes_that_name_one_element_are_joined_first(mode, join):
     x = rng.integers(-50, 50, 500).astype("i4")
     wanted = np.full(40, 0x55555555, "i4")  # what the runner fills memory with
     join.at(wanted, at, x)
-    for level in program._tables:
+    for level in program.levels:
         (got,), fault = program.run(level, {"x": x, "at": at}, {})
         assert fault == 0
         np.testing.assert_array_equal(got, wanted)

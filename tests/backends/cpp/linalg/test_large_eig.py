@@ -13,7 +13,7 @@ from torch import linalg
 
 import aot
 from tests.calls import Calls
-from tests.levels import LOWEST, OWN, target_of
+from tests.levels import OWN, target_of
 from tests.settings import seeded
 
 Array = np.ndarray[Any, Any]
@@ -50,8 +50,9 @@ def odd_matrices(n: int) -> list[torch.Tensor]:
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.complex64], ids=str)
-def test_eigenvectors_rebuild_their_matrices(tmp_path: Path, dtype: torch.dtype) -> None:
-    levels = (LOWEST, OWN) if dtype == torch.float64 else (OWN,)
+def test_eigenvectors_rebuild_their_matrices(
+    tmp_path: Path, levels: tuple[str, ...], dtype: torch.dtype
+) -> None:
     a = torch.stack([x.to(dtype) for x in odd_matrices(N)])
     if dtype.is_complex:
         a = a * torch.complex(torch.ones(N, N), torch.eye(N).roll(3, 0)).to(dtype)

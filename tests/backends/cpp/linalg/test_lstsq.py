@@ -13,7 +13,7 @@ from torch import linalg
 
 import aot
 from tests.calls import Calls
-from tests.levels import LOWEST, OWN, target_of
+from tests.levels import OWN, target_of
 from tests.settings import seeded
 
 BOUND = {torch.float64: 1e-12, torch.complex64: 3e-4}
@@ -34,9 +34,7 @@ def systems(dtype: torch.dtype, m: int, n: int) -> tuple[torch.Tensor, torch.Ten
 
 
 @pytest.mark.parametrize("dtype", BOUND, ids=str)
-def test_they_are_eagers(tmp_path: Path, dtype: torch.dtype) -> None:
-    levels = (LOWEST, OWN) if dtype == torch.float64 else (OWN,)
-
+def test_they_are_eagers(tmp_path: Path, levels: tuple[str, ...], dtype: torch.dtype) -> None:
     def function(*given: torch.Tensor) -> Any:
         found = [linalg.lstsq(a, b) for a, b in zip(given[::2], given[1::2], strict=True)]
         return [x for one in found for x in (one.solution, one.rank)]
@@ -65,7 +63,7 @@ SMALL_BOUND = {
 @pytest.mark.parametrize("dtype", SMALL_BOUND, ids=str)
 @pytest.mark.parametrize("size", [(17, 9), (33, 32), (3, 1), (5, 8), (40, 20)])
 def test_small_ones_are_side_by_side_whatever_their_ranks(
-    tmp_path: Path, dtype: torch.dtype, size: tuple[int, int]
+    tmp_path: Path, levels: tuple[str, ...], dtype: torch.dtype, size: tuple[int, int]
 ) -> None:
     (m, n), many = size, 21  # no multiple of lanes
     generator = torch.Generator().manual_seed(seeded(m + n))
@@ -77,7 +75,6 @@ def test_small_ones_are_side_by_side_whatever_their_ranks(
     a[3] = a[3, :, :1] @ a[4, :1]
     b = torch.randn((many, m, 3), generator=generator, dtype=wide)
     inputs = a.to(dtype), b.to(dtype)
-    levels = (LOWEST, OWN) if m == 17 else (OWN,)
 
     def function(a: torch.Tensor, b: torch.Tensor) -> Any:
         found = linalg.lstsq(a, b)

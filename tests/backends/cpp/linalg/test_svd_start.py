@@ -10,7 +10,8 @@ import torch
 from torch import linalg
 
 from tests.backends.cpp.linalg.test_svdvals_lanes import TYPES, batch, run, wide_of
-from tests.levels import LOWEST, OWN
+from tests.levels import OWN
+from tests.sampling import Part
 
 SHAPES = ((12, 12), (13, 13), (19, 12), (32, 31), (33, 32))
 """From the least number of columns that begin so."""
@@ -20,12 +21,13 @@ BOUND = 60.0
 
 
 @pytest.mark.parametrize("dtype", TYPES, ids=str)
-def test_factors_make_their_matrix_and_are_orthogonal(tmp_path: Path, dtype: torch.dtype) -> None:
-    given = tuple(batch(dtype, m, n) for m, n in SHAPES)
+def test_factors_make_their_matrix_and_are_orthogonal(
+    tmp_path: Path, levels: tuple[str, ...], some: Part, dtype: torch.dtype
+) -> None:
+    given = tuple(batch(dtype, m, n) for m, n in some(SHAPES, 2))
     # Columns that get smaller: their values' digits are lost in A^H A.
     graded = 10.0 ** -torch.linspace(0, 5, 32)
     given = (*given, (batch(dtype, 32, 32) * graded).to(dtype))
-    levels = (LOWEST, OWN) if dtype == torch.float32 else (OWN,)
 
     def factors(*x: torch.Tensor) -> list[torch.Tensor]:
         return [y for a in x for y in linalg.svd(a, full_matrices=False)]
