@@ -9,7 +9,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain
-from types import ModuleType
+from types import FrameType, ModuleType
 from typing import Any
 from unittest import mock
 
@@ -123,7 +123,8 @@ class _Stacks:
 
     def extract(self) -> _Stack:
         """The stack of who calls."""
-        stack, at = traceback.StackSummary(), sys._getframe(1)
+        stack = traceback.StackSummary()
+        at: FrameType | None = sys._getframe(1)
         while at is not None:
             stack.append(self.frame(at.f_code.co_filename, at.f_lineno, at.f_code.co_name))
             at = at.f_back
