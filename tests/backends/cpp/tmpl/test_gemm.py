@@ -87,7 +87,8 @@ EXPORT void half_last(const float* a, const float* b, int64_t m, int64_t n, int6
   for (int64_t i = 0; i < m; ++i) at[i] = a + i * k;
   BlockArgs<float, PackedB<float>> args{at, 0, m, 1, k, {b, k * kPanel}, n, c, n * kPanel};
   args.half = true;
-  constexpr Heights kAll = kAllHeights | half_of(8, 64) | half_of(24, 64) | half_of(40, 64);
+  constexpr Heights kHalves = half_of<float>(8, 64) | half_of<float>(24, 64);
+  constexpr Heights kAll = kAllHeights | kHalves | half_of<float>(40, 64);
   block_by_panels<MultiplyAdd<float>, 40, kAll>(args, RowsInPlace());
 }
 """
@@ -198,7 +199,7 @@ EXPORT int64_t step() { return kStepPanels; }
 // are cut into strips of six, with so many columns, as many at a time.
 template <int64_t N, int64_t NC, bool APART = false>
 int64_t halves() {
-  constexpr Heights kHeights = half_of(N, NC, APART);
+  constexpr Heights kHeights = half_of<float>(N, NC, APART);
   constexpr Heights kNamed = Heights{1} << 5 | (kHeights & (kHalfAlone | kHalfJoined));
   constexpr auto kTable = kHalfTable<MultiplyAdd<float>, kNamed>;
   return (kTable.fn[0][5] != nullptr) | (kTable.fn[1][5] != nullptr) << 1;

@@ -137,13 +137,14 @@ inline constexpr Heights kHalfJoined = Heights{1} << 26;
 
 // These two for blocks of `count` panels, or of fewer by multiples of `step`, in strips of any
 // height, the last panel half empty.
+template <class T>
 constexpr Heights half_kinds(int64_t count, int64_t step) {
   Heights found = 0;
   for (; count > 0; count -= step) {
     for (int widest = 1; widest <= 4; ++widest) {
       int64_t left = count, last = 0;
       for (; left > 0; left -= last) {
-        const bool joins = left == 2 && (count - 1) % kStepPanels != 0;
+        const bool joins = kJoinsHalves<T> && left == 2 && (count - 1) % kStepPanels != 0;
         last = joins ? 2 : next_panels(left, widest);
       }
       if (last == 1) found |= kHalfAlone;
@@ -155,13 +156,14 @@ constexpr Heights half_kinds(int64_t count, int64_t step) {
 
 // What heights name where so many columns, `most` at a time, leave half of their last panel empty.
 // `apart`: whole panels are multiplied ahead of it.
+template <class T>
 constexpr Heights half_of(int64_t columns, int64_t most, bool apart = false) {
   if (!half_last(columns)) return 0;
   const bool steps = columns <= most || most % (kStepPanels * kPanel) == 0;
   const int64_t all = ceil_div(columns, kPanel), largest = ceil_div(most, kPanel);
   int64_t ends = all;  // the most panels of a block at the end of the columns
   while (ends > largest) ends -= steps ? kStepPanels : 1;
-  Heights found = kHalfLast | half_kinds(apart ? 1 : ends, steps ? kStepPanels : 1);
+  Heights found = kHalfLast | half_kinds<T>(apart ? 1 : ends, steps ? kStepPanels : 1);
   const int64_t panels = ceil_div((columns - 1) % most + 1, kPanel);
   for (int widest = 1; widest <= 4; ++widest) {
     int64_t left = panels, last = 0;

@@ -47,7 +47,7 @@ struct MatmulRun {
   // Whether whole panels are always written where they belong, ahead of what is left (`block`).
   static constexpr bool kAhead = kRows || (Cfg::PLAIN && Cfg::K >= 0 && Cfg::K <= Cfg::KB);
   static constexpr Heights kHeights = heights_of_units<T>(Cfg::M, Cfg::MB, Cfg::MC) |
-                                      half_of(Cfg::N, Cfg::NC, kAhead) | kSharing<Cfg>;
+                                      half_of<T>(Cfg::N, Cfg::NC, kAhead) | kSharing<Cfg>;
 
   // Rows from which on results that need no tile are finished by strips: B is read often enough.
   static constexpr int64_t kFewRows = 4 * RegisterBlock<T>::kRows;
