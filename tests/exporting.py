@@ -77,10 +77,11 @@ Tables = list[dict[Any, Any]]
 class _Overridden:
     """What an override was asked for, what it found, and what it made of that.
 
-    `rules`: how fake tensors run the operators; there were none before.
+    `keys`: of which devices. `rules`: how fake tensors run the operators; there were none before.
     """
 
     wanted: Mapping[Any, Any]
+    keys: list[Any]
     before: Tables
     after: Tables
     rules: Mapping[Any, Any]
@@ -100,11 +101,14 @@ class Overriding:
     @contextmanager
     def __call__(self, wanted: Mapping[Any, Any]) -> Iterator[None]:
         from torch._subclasses import fake_impls
+        from torch.export import exported_program as lists
 
+        keys = [lists._AUTOGRAD_ALIAS_BACKEND_KEYS_TO_OVERRIDE, lists._BACKEND_KEYS_TO_OVERRIDE]
         rules = fake_impls.op_implementations_dict
         last, found = self._last, [op.py_kernels for op in wanted]
         free = not any(op in rules for op in wanted)
         same = last is not None and list(wanted.items()) == list(last.wanted.items())
+        same = same and last is not None and keys == last.keys
         if last and free and same and found == last.before:
             _put(last.wanted, last.after)
             rules.update(last.rules)
@@ -120,7 +124,7 @@ class Overriding:
             if free:
                 after = [dict(op.py_kernels) for op in wanted]
                 made = {op: rules[op] for op in wanted if op in rules}
-                self._last = _Overridden(dict(wanted), before, after, made)
+                self._last = _Overridden(dict(wanted), keys, before, after, made)
             yield
 
 

@@ -10,7 +10,7 @@ calls are what it becomes. A program with any other node is left to torch.
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from functools import cache
@@ -26,7 +26,7 @@ from torch._library.triton import triton_ops_to_kernels
 from torch._ops import OpOverload
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch._subclasses.functional_tensor import FunctionalTensor
-from torch.export import ExportedProgram, exported_program
+from torch.export import ExportedProgram
 from torch.export.decomp_utils import PRESERVED_ATEN_CIA_OPS
 from torch.export.graph_signature import OutputKind
 from torch.fx import Graph, Node, Proxy
@@ -39,6 +39,7 @@ from torch.utils._sympy.reference import PythonReferenceAnalysis
 
 from aot.frontend.decompose import is_lowered, lowered_overloads, own_decompositions
 from aot.frontend.operators import operator_name
+from aot.frontend.overridden import device_kinds, overridden
 
 _untyped: Any = torch
 """torch, for functions of it that have no types."""
@@ -193,7 +194,7 @@ class _Copy:
             raise _Whole
         if not self.ready:
             self.ready = True
-            self.entered.enter_context(self.table.in_force())
+            self.entered.enter_context(self.table.in_force(device_kinds(node.graph)))
         values = {old: old.meta["val"] for old in given}
         args, kwargs = torch.fx.map_arg((node.args, node.kwargs), values.__getitem__)
         known = [(value, self.nodes[old]) for old, value in values.items()]
@@ -439,14 +440,17 @@ class _Table:
         return is_lowered(composite) and export_utils._check_valid_to_preserve(composite)
 
     @contextmanager
-    def in_force(self) -> Iterator[None]:
-        """Within, composite operators that stay whole do so in what calls them, too."""
+    def in_force(self, devices: Set[str]) -> Iterator[None]:
+        """Within, composite operators that stay whole do so in what calls them, too.
+
+        `devices`: the kinds on which values are.
+        """
         composites = {
             target: self._own.get(target, export_utils._special_op_to_preserve_cia)
             for target in (*lowered_overloads(), *self._own)
             if export_utils._is_preservable_cia_op(target)
         }
-        with exported_program._override_composite_implicit_decomp(composites):
+        with overridden(composites, devices):
             yield
 
 

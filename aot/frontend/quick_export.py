@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import sys
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain
-from types import ModuleType
+from types import FrameType, ModuleType
 from typing import Any
 from unittest import mock
 
 import torch
 from torch.export import _trace, exported_program
 from torch.fx import _lazy_graph_module as lazy
+from torch.fx import proxy
 from torch.fx.experimental import proxy_tensor
 from torch.utils import _traceback
 
@@ -35,6 +38,9 @@ _WHOLE = "_create_graph_module_for_export"
 
 _FRAMES = "_extract_symbolized_tb"
 """What makes the frames of a stack of names and lines, each anew for each node."""
+
+_STACK = "CapturedTraceback"
+"""What takes the stack of Python's frames for each node, by way of C++."""
 
 
 @contextmanager
@@ -60,8 +66,12 @@ def quick_export() -> Iterator[None]:
             if hasattr(module, name):
                 silent = _silent(getattr(module, name), plain)
                 entered.enter_context(mock.patch.object(module, name, silent))
+        # Remembered for as long as this is there: sources may change between exports.
+        frame = lru_cache(maxsize=None)(traceback.FrameSummary)
         if hasattr(_traceback, _FRAMES):
-            entered.enter_context(mock.patch.object(_traceback, _FRAMES, _frames_once()))
+            entered.enter_context(mock.patch.object(_traceback, _FRAMES, _frames_once(frame)))
+        if hasattr(proxy, _STACK):
+            entered.enter_context(mock.patch.object(proxy, _STACK, _Stacks(frame)))
         yield
 
 
@@ -90,13 +100,44 @@ def _silent(own: Callable[..., Any], plain: list[bool]) -> Callable[..., Any]:
     return silent
 
 
-def _frames_once() -> Callable[..., Any]:
-    """Remembers frames for as long as it is there: sources may change between exports."""
-    frame = lru_cache(maxsize=None)(traceback.FrameSummary)
+_Frame = Callable[[str, int, str], traceback.FrameSummary]
 
+
+def _frames_once(frame: _Frame) -> Callable[..., Any]:
     def extracted(symbols: Sequence[Mapping[str, Any]], skip: int) -> traceback.StackSummary:
         stack = traceback.StackSummary()
         stack.extend(frame(s["filename"], s["line"], s["name"]) for s in reversed(symbols[skip:]))
         return stack
 
     return extracted
+
+
+@dataclass(frozen=True)
+class _Stacks:
+    """Stands where a node's stack is asked of torch, and walks Python's own frames.
+
+    They are the same. torch has C++ gather them, and name them as dictionaries, sixty for a node.
+    """
+
+    frame: _Frame
+
+    def extract(self) -> _Stack:
+        """The stack of who calls."""
+        stack = traceback.StackSummary()
+        at: FrameType | None = sys._getframe(1)
+        while at is not None:
+            stack.append(self.frame(at.f_code.co_filename, at.f_lineno, at.f_code.co_name))
+            at = at.f_back
+        stack.reverse()
+        return _Stack(stack)
+
+
+@dataclass(frozen=True)
+class _Stack:
+    """As torch's own, as far as who makes nodes asks it."""
+
+    frames: traceback.StackSummary
+
+    def summary(self) -> traceback.StackSummary:
+        """From the outermost frame to the innermost."""
+        return self.frames

@@ -102,3 +102,24 @@ def test_a_program_runs_although_its_text_was_not_compiled(monkeypatch: pytest.M
     torch.testing.assert_close(program.graph_module(*model.parameters(), x)[0], model(x))
     torch.testing.assert_close(program.module()(x), model(x))
     assert compiled
+
+
+def test_stacks_of_nodes_are_not_gathered_by_torch(monkeypatch: pytest.MonkeyPatch) -> None:
+    model, inputs = layers.layers(1, ""), layers.inputs()
+    own, asked = torch._C._profiler.symbolize_tracebacks, []
+
+    def counted_once(stacks: list[Any]) -> Any:
+        asked.append(len(stacks))
+        return own(stacks)
+
+    monkeypatch.setattr(torch._C._profiler, "symbolize_tracebacks", counted_once)
+    theirs = export(model, inputs)
+    nodes = len(asked)
+    with quick_export():
+        ours = export(model, inputs)
+    assert nodes > len(ours.graph.nodes) > 5 * (len(asked) - nodes)
+    stacks = [[node.stack_trace for node in made.graph.nodes] for made in (ours, theirs)]
+    # But for the outermost frames, which are of this test.
+    assert [s and s.splitlines()[-2:] for s in stacks[0]] == [
+        s and s.splitlines()[-2:] for s in stacks[1]
+    ]

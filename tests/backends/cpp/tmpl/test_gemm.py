@@ -87,7 +87,8 @@ EXPORT void half_last(const float* a, const float* b, int64_t m, int64_t n, int6
   for (int64_t i = 0; i < m; ++i) at[i] = a + i * k;
   BlockArgs<float, PackedB<float>> args{at, 0, m, 1, k, {b, k * kPanel}, n, c, n * kPanel};
   args.half = true;
-  constexpr Heights kAll = kAllHeights | half_of(8, 64) | half_of(24, 64) | half_of(40, 64);
+  constexpr Heights kHalves = half_of<float>(8, 64) | half_of<float>(24, 64);
+  constexpr Heights kAll = kAllHeights | kHalves | half_of<float>(40, 64);
   block_by_panels<MultiplyAdd<float>, 40, kAll>(args, RowsInPlace());
 }
 """
@@ -193,6 +194,23 @@ EXPORT int64_t at_last(int64_t count) {
   return last;
 }
 EXPORT int64_t step() { return kStepPanels; }
+
+// Bits: micro-kernels for half a panel alone, or behind a whole one, which a product has whose rows
+// are cut into strips of six, with so many columns, as many at a time.
+template <int64_t N, int64_t NC, bool APART = false>
+int64_t halves() {
+  constexpr Heights kHeights = half_of<float>(N, NC, APART);
+  constexpr Heights kNamed = Heights{1} << 5 | (kHeights & (kHalfAlone | kHalfJoined));
+  constexpr auto kTable = kHalfTable<MultiplyAdd<float>, kNamed>;
+  return (kTable.fn[0][5] != nullptr) | (kTable.fn[1][5] != nullptr) << 1;
+}
+EXPORT int64_t narrow() { return halves<8, 16>(); }
+EXPORT int64_t joined() { return halves<20, 32>(); }
+EXPORT int64_t divided() { return halves<72, 96>(); }
+EXPORT int64_t chunks() { return halves<72, 48>(); }
+EXPORT int64_t even() { return halves<40, 48>(); }
+EXPORT int64_t ahead() { return halves<20, 32, true>(); }
+EXPORT int64_t full() { return halves<32, 32>(); }
 """
 
 
@@ -206,3 +224,18 @@ def test_a_panel_and_a_half_go_together_however_columns_are_divided():
     for count in range(1, 20):
         cuts = range(0, count, library.step())
         assert {library.at_last(count - cut) for cut in cuts} == {library.at_last(count)}
+
+
+def test_a_product_has_the_micro_kernels_that_half_a_panel_may_take():
+    level = "x86-64-v3"
+    if level not in levels():
+        pytest.skip(f"this machine does not run {level}")
+    library = build(JOINED, level)
+    alone, joined = 1, 2
+    assert library.narrow() == alone
+    assert library.joined() == joined
+    assert library.divided() == alone | joined  # of five panels, or of two
+    assert library.chunks() == joined  # three panels, then two
+    assert library.even() == alone | joined  # two panels at a time leave half of one
+    assert library.ahead() == alone  # the whole one is multiplied before
+    assert library.full() == 0

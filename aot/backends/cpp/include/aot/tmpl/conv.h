@@ -44,7 +44,7 @@ struct ConvRun {
   // With PATCH, units are cut where rows and planes end, with TURNED where images do.
   static constexpr Heights kHeights =
       heights_of_units<T>(Cfg::PATCH || Cfg::TURNED ? -1 : Cfg::PIXELS, Cfg::MB, Cfg::MC) |
-      half_of(Cfg::OC, Cfg::NC) | kSharing<Cfg>;
+      half_of<T>(Cfg::OC, Cfg::NC) | kSharing<Cfg>;
 
   const ConvArgs<Cfg>& p;
   T* tile;

@@ -131,11 +131,39 @@ AOT_INLINE int next_panels(int64_t left, int widest, bool half, int64_t count) {
 
 // Set as bits from here on: how many panels go together with a last one that is half empty.
 inline constexpr int kHalfGroups = 20;
+// Set where half a panel may be multiplied alone, or together with the one before it.
+inline constexpr Heights kHalfAlone = Heights{1} << 25;
+inline constexpr Heights kHalfJoined = Heights{1} << 26;
+
+// These two for blocks of `count` panels, or of fewer by multiples of `step`, in strips of any
+// height, the last panel half empty.
+template <class T>
+constexpr Heights half_kinds(int64_t count, int64_t step) {
+  Heights found = 0;
+  for (; count > 0; count -= step) {
+    for (int widest = 1; widest <= 4; ++widest) {
+      int64_t left = count, last = 0;
+      for (; left > 0; left -= last) {
+        const bool joins = kJoinsHalves<T> && left == 2 && (count - 1) % kStepPanels != 0;
+        last = joins ? 2 : next_panels(left, widest);
+      }
+      if (last == 1) found |= kHalfAlone;
+      if (last == 2) found |= kHalfJoined;
+    }
+  }
+  return found;
+}
 
 // What heights name where so many columns, `most` at a time, leave half of their last panel empty.
-constexpr Heights half_of(int64_t columns, int64_t most) {
+// `apart`: whole panels are multiplied ahead of it.
+template <class T>
+constexpr Heights half_of(int64_t columns, int64_t most, bool apart = false) {
   if (!half_last(columns)) return 0;
-  Heights found = kHalfLast;
+  const bool steps = columns <= most || most % (kStepPanels * kPanel) == 0;
+  const int64_t all = ceil_div(columns, kPanel), largest = ceil_div(most, kPanel);
+  int64_t ends = all;  // the most panels of a block at the end of the columns
+  while (ends > largest) ends -= steps ? kStepPanels : 1;
+  Heights found = kHalfLast | half_kinds<T>(apart ? 1 : ends, steps ? kStepPanels : 1);
   const int64_t panels = ceil_div((columns - 1) % most + 1, kPanel);
   for (int widest = 1; widest <= 4; ++widest) {
     int64_t left = panels, last = 0;
@@ -194,7 +222,7 @@ template <class Op, Heights kHeights>
 inline constexpr MicroTable<typename Op::Type> kHalfLastTable = make_half_last_table<Op, kHeights>(
     std::make_integer_sequence<int, 4 * RegisterBlock<typename Op::Type>::kRows>{});
 
-// fn[panels - 1][rows - 1] for half a panel, alone or behind a whole one.
+// fn[panels - 1][rows - 1] for half a panel, alone or behind a whole one; null where that is never.
 template <class T>
 struct HalfTable {
   MicroFn<T> fn[kJoinsHalves<T> ? 2 : 1][RegisterBlock<T>::kRows];
@@ -206,8 +234,10 @@ constexpr auto make_half_table(std::integer_sequence<int, MR...>) {
   (
       [&] {
         if constexpr ((kHeights >> MR & 1) != 0) {
-          table.fn[0][MR] = half_kernel<Op, MR + 1>;
-          if constexpr (kJoinsHalves<typename Op::Type>) {
+          if constexpr ((kHeights & kHalfAlone) != 0) {
+            table.fn[0][MR] = half_kernel<Op, MR + 1>;
+          }
+          if constexpr (kJoinsHalves<typename Op::Type> && (kHeights & kHalfJoined) != 0) {
             table.fn[1][MR] = joined_kernel<Op, MR + 1>;
           }
         }
@@ -240,7 +270,7 @@ inline constexpr bool kSharable<MultiplyAdd<T>> = true;
 
 template <class Op, class T = typename Op::Type>
 constexpr HalfTable<T> all_halves() {
-  if constexpr (kHalvesPanels<T>) return kHalfTable<Op, kAllHeights>;
+  if constexpr (kHalvesPanels<T>) return kHalfTable<Op, kAllHeights | kHalfAlone | kHalfJoined>;
   return {};
 }
 
@@ -295,8 +325,10 @@ AOT_INLINE void micro(int rows, int panels, const MicroArgs<T>& m, bool half = f
     return SharedTables<Op>::whole.fn[rows - 1][panels - 1](m);
   }
   if constexpr ((kHeights & kHalfLast) != 0 && kHalvesPanels<T>) {
-    const MicroFn<T> fn = half ? kHalfTable<Op, kNamed>.fn[panels - 1][rows - 1] : nullptr;
+    constexpr Heights kKinds = kHeights & (kHalfAlone | kHalfJoined);
+    const MicroFn<T> fn = half ? kHalfTable<Op, kNamed | kKinds>.fn[panels - 1][rows - 1] : nullptr;
     if (fn != nullptr) return fn(m);
+    if (kOnlyNamed && half) __builtin_trap();  // a whole panel's sums are in another order
   }
   const MicroFn<T> fn = kMicroTable<Op, kNamed>.fn[rows - 1][panels - 1];
   if constexpr (kNamed != kPossible) {

@@ -43,8 +43,11 @@ struct MatmulRun {
   static constexpr int64_t kLd = matmul_tile_ld<Cfg>();
   static constexpr int64_t kCopyLd = Cfg::KB + kPanel;
   static constexpr int64_t kShallow = 64;  // pairs of bfloat16
-  static constexpr Heights kHeights =
-      heights_of_units<T>(Cfg::M, Cfg::MB, Cfg::MC) | half_of(Cfg::N, Cfg::NC) | kSharing<Cfg>;
+  static constexpr bool kRows = kStoresRows<Epi> && !kCopyA;
+  // Whether whole panels are always written where they belong, ahead of what is left (`block`).
+  static constexpr bool kAhead = kRows || (Cfg::PLAIN && Cfg::K >= 0 && Cfg::K <= Cfg::KB);
+  static constexpr Heights kHeights = heights_of_units<T>(Cfg::M, Cfg::MB, Cfg::MC) |
+                                      half_of<T>(Cfg::N, Cfg::NC, kAhead) | kSharing<Cfg>;
 
   // Rows from which on results that need no tile are finished by strips: B is read often enough.
   static constexpr int64_t kFewRows = 4 * RegisterBlock<T>::kRows;
@@ -377,7 +380,6 @@ struct MatmulRun {
     }
     // Whole panels need no tile: they are written where they belong. Results of several chunks are
     // read again, so of plain ones only those of a single chunk.
-    constexpr bool kRows = kStoresRows<Epi> && !kCopyA;
     const bool one_chunk = k() <= Cfg::KB, copied = kCopyA && (READY || (Cfg::PLAIN && one_chunk));
     if (copied && !READY) copy_a(first, m1 - m0, 0, k());
     if constexpr (kRows || Cfg::PLAIN) {

@@ -314,19 +314,27 @@ __attribute__((noinline)) void half_kernel(const MicroArgs<typename Op::Type>& m
   }
 }
 
+// So many rows of a panel and the lower half of the next one. A function of its own: kernels of
+// one height have it twice, and those of two heights mostly share it.
+template <class Op, int MR>
+__attribute__((noinline)) void joined_rows(const MicroArgs<typename Op::Type>& m) {
+  using T = typename Op::Type;
+  constexpr int kPer = Simd<T>::kPerPanel;
+  const auto* prefetch = m.prefetch;
+  micro_body<Op, MR, 2, T, kPer, false, kPer / 2>(m, 0, prefetch);
+}
+
 // A panel and the lower half of the next one.
 template <class Op, int MR>
 __attribute__((noinline)) void joined_kernel(const MicroArgs<typename Op::Type>& m) {
-  using T = typename Op::Type;
-  constexpr int kUpper = (MR + 1) / 2, kLower = MR - kUpper, kPer = Simd<T>::kPerPanel;
-  const auto* prefetch = m.prefetch;
-  micro_body<Op, kUpper, 2, T, kPer, false, kPer / 2>(m, 0, prefetch);
+  constexpr int kUpper = (MR + 1) / 2, kLower = MR - kUpper;
+  joined_rows<Op, kUpper>(m);
   if constexpr (kLower > 0) {
-    MicroArgs<T> lower = m;
+    auto lower = m;
     lower.rows += kUpper;
     lower.c += kUpper * m.ldc;
     lower.prefetch_stride = lower.prefetch_step = 0;
-    micro_body<Op, kLower, 2, T, kPer, false, kPer / 2>(lower, 0, lower.prefetch);
+    joined_rows<Op, kLower>(lower);
   }
 }
 
