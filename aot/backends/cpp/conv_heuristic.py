@@ -14,6 +14,8 @@ _PATCH_CHANNELS = 16
 PATCH_PIXELS = 448
 """Of a block whose input passes through scratch, or about so many."""
 _POINTER_BYTES = 8
+# Of the patch under a piece of a row, which stays in the second level beside the weights.
+_PIECE_BYTES = 128 * 1024
 # Elements of gathered pixels, as in ConvShape of aot/tmpl/conv_call.h. Cycles of a pixel and of a
 # step of k's: of a pair of panels in full tiles; to gather; to read a line of W, once a block.
 _GATHERED_ELEMENTS = 1 << 17
@@ -99,7 +101,7 @@ class ConvBlocking:
     `turned`: the epilogue gets tiles whose pixels are contiguous; `spread`: so many phases of a
     pixel are neighbours there. `pieces`: tiles of bfloat16 multiply where there are some.
     `gathered`: pixels' taps are copied side by side for tiles. `even`: pixels are read as rows that
-    lie evenly.
+    lie evenly. `columns`: of a piece of a row, of whose input a patch is; 0: it is of whole rows.
     """
 
     shape: ConvShape
@@ -119,6 +121,7 @@ class ConvBlocking:
     pieces: Pieces | None = None
     gathered: bool = False
     even: bool = False
+    columns: int = 0
 
     def work(self, pixels: int) -> int:
         """Work units of a launch: groups * ceil(oc / nb) * ceil(pixels / mb)."""
@@ -142,6 +145,7 @@ class ConvBlocking:
             elements += 4 * PANEL * self.kb
         if not self.patch:
             elements += self.shape.ic
+        elements += self._under(self.columns) * self._column_elements if self.columns else 0
         pieces = 0 if self.pieces is None else self.pieces.scratch_bytes
         return table + pieces + self._gathered_bytes + elements * self.accumulator_bytes
 
@@ -156,24 +160,43 @@ class ConvBlocking:
     @property
     def scratch_per_column(self) -> int:
         """Bytes of scratch per column that a row of output reads (0 without a patch)."""
-        if not self.patch:
+        if not self.patch or self.columns:
             return 0
+        return self._column_elements * self.accumulator_bytes
+
+    @property
+    def _column_elements(self) -> int:
+        """Elements of a patch's column."""
         kd, kh, _ = self.shape.kernel
         rows = (self.rows - 1) * self.shape.stride[1] + (kh - 1) * self.shape.dilation[1] + 1
         channels = even(self.shape.ic) if self.pairs else self.shape.ic
-        return kd * rows * channels * self.accumulator_bytes
+        return kd * rows * channels
+
+    def _under(self, outputs: int) -> int:
+        """Columns of input that so many outputs of a row read."""
+        reach = (self.shape.kernel[2] - 1) * self.shape.dilation[2]
+        return (outputs - 1) * self.shape.stride[2] + reach + 1
 
     def scratch_bytes(self, ow: int) -> int:
         """Bytes of scratch for rows of `ow` outputs: the twin of `conv_scratch` in conv.h."""
-        columns = (ow - 1) * self.shape.stride[2] + (self.shape.kernel[2] - 1) * (
-            self.shape.dilation[2]
-        )
-        return self.scratch_base + (columns + 1) * self.scratch_per_column
+        return self.scratch_base + self._under(ow) * self.scratch_per_column
 
 
 def needs_patch(shape: ConvShape, channels_contiguous: bool, narrow: bool) -> bool:
     """Whether input passes through scratch: other layouts, narrow types and few channels."""
     return not channels_contiguous or narrow or shape.ic < _PATCH_CHANNELS
+
+
+def _piece(shape: ConvShape, ow: int, accumulator_bytes: int, *, endless: bool) -> int:
+    """Output columns of a piece of a row, whose patch stays in the second level of cache.
+
+    0: blocks have whole rows, as where these share rows of input, or are no longer, which those of
+    `endless` ones may be at any time.
+    """
+    kd, kh, _ = shape.kernel
+    column = shape.ic * shape.stride[2] * accumulator_bytes
+    most = min(max(_PIECE_BYTES // column // _TURN * _TURN, _TURN), PATCH_PIXELS)
+    return most if kd == kh == 1 and (ow > most or endless) else 0
 
 
 def _depth_block(shape: ConvShape, base: MatmulBlocking, accumulator_bytes: int) -> int:
@@ -201,6 +224,7 @@ def conv_blocking(
     floats: bool = False,
     plane: int = 0,
     even: bool = False,
+    varies: bool = False,
 ) -> ConvBlocking:
     """Chooses the blocking of a convolution.
 
@@ -209,7 +233,7 @@ def conv_blocking(
     are as in `matmul_blocking`; `pairs`: both operands are bfloat16;
     `turned`: the output's pixels are contiguous, and its channels are not; `spread`: phases of a
     pixel that are neighbours in turned tiles; `floats`: both operands are float32, which tiles of
-    bfloat16 may multiply; `plane`: output pixels of a plane, where those of pairs may be gathered;
+    bfloat16 may multiply; `plane`: output pixels of a plane; `varies`: a row's length, in a run;
     `even`: the input has its pixels, which are `pixels` always, one after the other, of the type
     that is computed in, and a kernel has one position.
     """
@@ -220,13 +244,18 @@ def conv_blocking(
         pixels, shape.oc, k, accumulator_bytes=accumulator_bytes, b_bytes=b_bytes
     )
     rows = max(1, PATCH_PIXELS // max(ow, 1)) if patch else 1
+    columns = 0
+    if patch:
+        columns = _piece(shape, ow, accumulator_bytes, endless=varies and plane == ow)
+        rows = 1 if columns else rows
     mb, mc, grain = base.mb, base.mb, base.grain
     if patch:
         # A worker's units are joined to the rows of a patch again, so that one of few is enough.
-        row_macs = max(ow, 1) * min(base.nb, shape.oc) * k
-        mb = min(rows, -(-UNIT_MACS // row_macs)) * max(ow, 1)
-        mc = min(rows * max(ow, 1), PATCH_PIXELS)
-        grain = max(1, UNIT_MACS // (mb // max(ow, 1) * row_macs))
+        row = columns or max(ow, 1)
+        row_macs = row * min(base.nb, shape.oc) * k
+        mb = min(rows, -(-UNIT_MACS // row_macs)) * row
+        mc = min(rows * row, PATCH_PIXELS)
+        grain = max(1, UNIT_MACS // (mb // row * row_macs))
     elif not base.narrow_b and _ordered(shape, ow):
         # Among more pixels there are more that miss the same taps: whole strips of them.
         row = (base.nc + PANEL) * accumulator_bytes + prod(shape.kernel) * _POINTER_BYTES
@@ -254,6 +283,7 @@ def conv_blocking(
         pieces=pieces_blocking(pixels, shape.oc, k // run, run) if pieced else None,
         gathered=pairs and channels_contiguous and _gathers(shape, ow, plane),
         even=even and not (patch or turned) and pixels >= _EVEN_PIXELS,
+        columns=columns,
     )
 
 

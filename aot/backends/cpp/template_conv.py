@@ -529,11 +529,13 @@ def _general(body: Body, c: Convolution, graph: KernelGraph) -> Made:
         floats=c.dtype == stored == FLOAT32,
         plane=hints.value(c.out[1]) * hints.value(c.out[2]),
         even=is_even(c),
+        varies=not is_int(c.out[2]),
     )
     writer = body.writer
     values = {"G": c.shape.groups, "IC": c.shape.ic, "OC": c.shape.oc}
     values.update({"MB": blocking.mb, "NB": blocking.nb, "MC": blocking.mc, "NC": blocking.nc})
     values.update({"KB": blocking.kb, "ROWS": blocking.rows, "PIXELS": fixed(c.pixels)})
+    values |= {"COLS": blocking.columns} if blocking.columns else {}
     pieces = blocking.pieces
     if pieces is not None:
         values.update(pieces.values)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -41,6 +42,22 @@ def test_rows_that_pass_through_scratch_are_shared_out_among_threads(
     assert blocking.rows * size > blocking.mb or size == 224
     assert blocking.work(pixels) >= units
     assert blocking.mc == min(blocking.rows * size, PATCH_PIXELS)
+
+
+def test_long_rows_of_one_axis_go_in_pieces_that_stay_near() -> None:
+    """A row of 352 channels does not; and threads share its pieces."""
+    line = ConvShape(1, 352, 64, (1, 1, 3), padding=(0, 0, 1))
+    blocking = conv_blocking(line, 4096, 4096, channels_contiguous=False, plane=4096)
+    assert blocking.rows == 1
+    assert blocking.columns * 352 * 4 <= conv_heuristic._PIECE_BYTES
+    assert blocking.work(4096) >= 32
+    assert blocking.scratch_per_column == 0
+    image = replace(line, kernel=(1, 3, 3))  # rows of output share those of input
+    assert conv_blocking(image, 4096 * 9, 4096, channels_contiguous=False).columns == 0
+    few = replace(line, ic=3)
+    assert conv_blocking(few, 400, 400, channels_contiguous=False, plane=400).columns == 0
+    varying = conv_blocking(few, 40, 40, channels_contiguous=False, plane=40, varies=True)
+    assert varying.columns == PATCH_PIXELS  # however long a row is
 
 
 def test_few_outputs_keep_a_block_of_pixels_near_and_take_taps_whole() -> None:

@@ -246,6 +246,8 @@ class Case:
             pixels = self.n * prod(self.size)
             flags["cut"] = "static constexpr bool EVEN = true;"
             flags["cut"] += f"\nstatic constexpr int64_t PIXELS = {pixels};"
+        if b.columns:
+            flags["cut"] += f"static constexpr int64_t COLS = {b.columns};"
         sizes = {"mb": b.mb, "nb": b.nb, "mc": b.mc, "nc": b.nc, "kb": b.kb, "rows": b.rows}
         return CONV.format(base="ConvConfig", ic=shape.ic, oc=shape.oc, **flags, **sizes, **common)
 
@@ -326,6 +328,12 @@ TILED = [  # a tap's run of k fills tiles: on machines that have those, they mul
     (square(7, 9, 3, groups=3, dilation=2, padding=2), 2, (1, 9, 19)),  # few channels, apart
     (square(4, 16, 5, groups=2, padding=2), 1, (1, 7, 9)),
     (ConvShape(1, 32, 20, (2, 1, 3), (1, 2, 1), padding=(1, 0, 1)), 1, (3, 4, 18)),
+]
+PIECES = [  # of a row, whose patches have padding on one side, on none or on both
+    (ConvShape(1, 20, 24, (1, 1, 5), padding=(0, 0, 4)), 2, (1, 1, 75)),
+    (ConvShape(2, 17, 9, (1, 1, 3), (1, 1, 2), padding=(0, 0, 1)), 2, (1, 1, 83)),
+    (ConvShape(1, 33, 20, (1, 1, 3), dilation=(1, 1, 7), padding=(0, 0, 40)), 1, (1, 1, 30)),
+    (ConvShape(1, 3, 20, (2, 3, 3), (1, 2, 1), padding=(1, 1, 1)), 1, (3, 5, 40)),
 ]
 DEPTHWISE_CASES = [
     (square(1, 1, 3, groups=40, padding=1), 2, (1, 9, 21)),
@@ -416,6 +424,9 @@ def all_cases() -> dict[str, Case]:
             table[f"first{i}_{dtype}"] = full(*case, dtype=dtype, channels_last=False)
     table["chunks_pairs"] = full(*CASES[6], "bfloat16", kb=40, mb=50, mc=30, nc=16, nb=16)
     for dtype in ("float32", "float64", "bfloat16"):
+        for i, case in enumerate(PIECES):
+            sizes = {"rows": 1, "columns": 16, "mb": 37}  # units end anywhere
+            table[f"row{i}_{dtype}"] = full(*case, dtype, False, turned=i != 1, **sizes)
         for i, case in enumerate(DEPTHWISE_CASES):
             table[f"depthwise{i}_{dtype}"] = Case(*case, dtype=dtype)
             if i in (1, 2, 5, 6):

@@ -86,8 +86,6 @@ struct ConvRun {
 #endif
   }
 
-  AOT_INLINE ConvPatch<Cfg> patch() const { return {p}; }
-
   // Where an output pixel is.
   struct Pixel {
     int64_t n, od, oh, ow;
@@ -118,14 +116,13 @@ struct ConvRun {
       if (gathers) {
         if (Cfg::TURNED) end = min64(end, image_end(m));
       } else if constexpr (Cfg::PATCH) {
-        const int64_t row = m / p.ow;  // a patch serves rows of one plane
-        end = min64(end, (row + min64(Cfg::ROWS, p.oh - row % p.oh)) * p.ow);
-        const int64_t rows = (end - 1) / p.ow - row + 1;
+        end = ConvPatch<Cfg>::piece_end(p, m, m1);
+        const auto patch = ConvPatch<Cfg>::of(p, m, end);
         if (!lying) {
           if (S::kPairs && dots) {
-            patch().fill(g, row, rows, reinterpret_cast<A*>(input));
+            patch.fill(g, reinterpret_cast<A*>(input));
           } else {
-            patch().fill(g, row, rows, input);
+            patch.fill(g, input);
           }
         }
       } else if constexpr (Cfg::TURNED) {
@@ -135,7 +132,7 @@ struct ConvRun {
       const int64_t first = m;
       for (int64_t i = 0; i < blocks.count; ++i) {
         const int64_t stop = first + blocks.begin(i + 1);
-        block(g, m, stop, n0, n1, first / p.ow);
+        block(g, m, stop, n0, n1, ConvPatch<Cfg>::of(p, first, end));
         m = stop;
       }
     }
@@ -147,7 +144,7 @@ struct ConvRun {
   }
 
   AOT_INLINE void block(int64_t g, int64_t m0, int64_t m1, int64_t n0, int64_t n1,
-                        int64_t patch_row) const {
+                        const ConvPatch<Cfg>& patch) const {
     if constexpr (Cfg::EVEN) return even(g, m0, m1, n0, n1);
     const T* zeros = nullptr;  // where taps outside the data point to
     if (gathers) {             // rows point nowhere
@@ -160,10 +157,9 @@ struct ConvRun {
     } else if (lying) {
       pixel_pointers(g, m0, m1, table);
     } else if (S::kPairs && dots) {
-      zeros = pointed.pointers(patch(), m0, m1, patch_row, reinterpret_cast<const A*>(input), table,
-                               order);
+      zeros = pointed.pointers(patch, m0, m1, reinterpret_cast<const A*>(input), table, order);
     } else {
-      zeros = pointed.pointers(patch(), m0, m1, patch_row, input, table, order);
+      zeros = pointed.pointers(patch, m0, m1, input, table, order);
     }
     for (int64_t nc = n0; nc < n1; nc += Cfg::NC) {
       const int64_t ne = min64(nc + Cfg::NC, n1);
@@ -353,14 +349,13 @@ struct ConvRun {
                              kPanelStride, kPanel, round_up(ne - nc, kPanel)};
       for (int64_t m = m0; m < m1;) {
         int64_t end = kAtOnce ? m1 : min64(m1, m + Cfg::PM);
-        const int64_t row = m / p.ow;
         if constexpr (Cfg::PATCH) {
-          end = min64(end, (row + min64(Cfg::ROWS, p.oh - row % p.oh)) * p.ow);
-          patch().fill(g, row, (end - 1) / p.ow - row + 1, input);
+          end = ConvPatch<Cfg>::piece_end(p, m, end);
+          ConvPatch<Cfg>::of(p, m, end).fill(g, input);
         }
         const auto point = [&](int64_t i0, int64_t i1, int64_t place) {
           if constexpr (Cfg::PATCH) {
-            patch().pointers(m + i0, m + i1, row, input, table + place, nullptr);
+            ConvPatch<Cfg>::of(p, m, end).pointers(m + i0, m + i1, input, table + place, nullptr);
           } else if constexpr (kPointwise) {
             pixel_pointers(g, m + i0, m + i1, table + place);
           } else {
@@ -434,6 +429,9 @@ struct ConvRun {
     epi(0, m0 * kS, (m0 + count) * kS, c0 / kS, c1 / kS, turned, S::kTurnLd);
   }
 
+  // Sums of one chunk of k's are finished strip by strip (by_strips), and those are as fast.
+  static constexpr bool kByDots = takes_dots<T>(Cfg::OC, S::kRun) && S::kK > Cfg::KB;
+
   // Many pixels per unit of W mean that it is warm, where it is one chunk: strips are finished one
   // by one.
   AOT_INLINE bool by_strips(int64_t k) const {
@@ -486,7 +484,11 @@ struct ConvRun {
                                         p.out_row,
                                         p.out_column * kPanel,
                                         zeros};
-    if (!order.pays() && by_strips(S::kTaps * kc)) {
+    if constexpr (kByDots && std::is_same_v<Op, MultiplyAdd<T>>) {
+      block_by_dots(args);
+      if (order.pays()) order.restore(tile, S::kLd, pixels, columns);
+      part(0, pixels);
+    } else if (!order.pays() && by_strips(S::kTaps * kc)) {
       block_by_strips<Op, kHeights>(args, part);
     } else {
       block_by_panels<Op, Cfg::KB, kHeights>(args, RowsInPlace());

@@ -3,6 +3,7 @@
 #define AOT_TMPL_CONV_CALL_H_
 
 #include "aot/tmpl/bf16.h"
+#include "aot/tmpl/dots.h"
 #include "aot/tmpl/even.h"
 #include "aot/tmpl/pieces.h"
 #include "aot/tmpl/rounded.h"
@@ -26,6 +27,8 @@ struct ConvConfig {
   static constexpr int64_t NC = 256;  // a multiple of 16
   static constexpr int64_t KB = 256;  // chunk of K
   static constexpr int64_t ROWS = 1;  // with PATCH: the most output rows of a block
+  // With PATCH, if positive: the most output columns of a block, a piece of one row (ROWS is 1).
+  static constexpr int64_t COLS = 0;
   static constexpr bool PATCH = false;
   // Pixels lie evenly, PIXELS of them with all the channels that a result takes: a kernel of one
   // position without padding or strides over an input without gaps. Without PATCH and TURNED.
@@ -106,6 +109,7 @@ struct ConvShape {
 template <class Cfg>
 constexpr int64_t conv_scratch(int64_t iw) {
   using S = detail::ConvShape<Cfg>;
+  if (Cfg::COLS > 0) iw = (Cfg::COLS - 1) * Cfg::SW + (Cfg::KW - 1) * Cfg::DW + 1;
   const int64_t input = Cfg::PATCH ? Cfg::KD * S::kPatchRows * iw * S::kIc : Cfg::IC;
   return S::kTile + S::kTable + S::kWide + S::kTurned + S::kPieces + S::kGathered +
          input * int64_t(sizeof(typename S::T));

@@ -48,10 +48,11 @@ struct TapRanges {
 template <class Cfg>
 class PixelOrder {
  public:
-  // Runs of k's as long as a kernel row have columns of padding between others.
+  // Runs of k's as long as a kernel row have columns of padding between others, and pieces of rows
+  // need not begin with padding.
   static constexpr bool kMay = !Cfg::EVEN && !ConvShape<Cfg>::kWidenB && !ConvShape<Cfg>::kRuns &&
-                               Cfg::PW > 0 && Cfg::KW > 1 && ConvShape<Cfg>::kK >= 128 &&
-                               Cfg::MC < 1 << 15;
+                               Cfg::COLS == 0 && Cfg::PW > 0 && Cfg::KW > 1 &&
+                               ConvShape<Cfg>::kK >= 128 && Cfg::MC < 1 << 15;
 
   explicit PixelOrder(const ConvArgs<Cfg>& p) : p_(p) {
     // Of a pixel, k's that are left out: they outweigh bringing its row of results to its place.
