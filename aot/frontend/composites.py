@@ -19,7 +19,7 @@ from torch import Tensor
 
 from aot.frontend.differences import gradient
 from aot.frontend.element_writes import get_item, set_item
-from aot.frontend.frequencies import fftfreq, rfftfreq
+from aot.frontend.frequencies import OF_LENGTHS, fftfreq, rfftfreq
 from aot.frontend.instead import Instead
 from aot.frontend.losses import ctc_loss
 from aot.frontend.quantized import FAKE
@@ -557,6 +557,7 @@ COMPOSITES: Mapping[Any, Callable[..., Any]] = {
     **{getattr(torch.Tensor, n): ours for n, ours in _OURS.items() if hasattr(torch.Tensor, n)},
     torch.fft.fftfreq: fftfreq,
     torch.fft.rfftfreq: rfftfreq,
+    **OF_LENGTHS,
     torch.linalg.lstsq: lstsq,
     torch.linalg.matrix_norm: matrix_norm,
     torch.linalg.norm: norm,

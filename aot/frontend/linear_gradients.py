@@ -1,10 +1,12 @@
-"""Gradients of what is linear along each axis: means, smoothed resizing, repeated edges.
+"""Gradients of what is linear along each axis: means of windows and repeated edges.
 
 Such an operator makes of a line a line of another length, axis by axis. So its gradient does: each
 element of the input gets the sum of what the results that read it were given, times how much they
 took of it. Sizes may be those of a run. Halves are summed in float32, as torch does.
 
-Resizing without antialiasing is not here: torch makes gathers of it before it is differentiated.
+Resizing is not here: without antialiasing torch makes gathers of it before it is differentiated,
+and with it the gradient is an operator with a lowering, as that of `adaptive_avg_pool` is
+(`lowering/resampling_back.py`).
 """
 
 from __future__ import annotations
@@ -72,72 +74,6 @@ def _of_windows(
     return given.to(grad.dtype)
 
 
-def _of_shares(rank: int) -> Callable[[Tensor, Tensor], Tensor]:
-    """Of adaptive_avg_pool: a product by the few shares, each of which reads a part of a line."""
-
-    def gradient(grad: Tensor, x: Tensor) -> Tensor:
-        given = _wide(grad)
-        for axis in range(-rank, 0):
-            length, shares = x.shape[axis], grad.shape[axis]
-            share, here = _places(shares, x)[:, None], _places(length, x)
-            first = torch.div(share * length, shares, rounding_mode="floor")
-            last = -torch.div(-(share + 1) * length, shares, rounding_mode="floor")
-            held = ((here >= first) & (here < last)).to(given.dtype) / (last - first)
-            given = torch.matmul(given.movedim(axis, -1), held.to(given.dtype)).movedim(-1, axis)
-        return given.to(grad.dtype)
-
-    return gradient
-
-
-def _scale(length: Any, wanted: Any, align_corners: bool, scale: float | None) -> Any:
-    """How far apart in the input neighbours of the result are."""
-    if align_corners:
-        return (length - 1) / (wanted - 1) if wanted > 1 else 0.0
-    return length / wanted if scale is None or not scale > 0 else 1.0 / scale
-
-
-def _triangle(t: Tensor) -> Tensor:
-    return (1 - t.abs()).clamp(min=0)
-
-
-def _sharp(t: Tensor) -> Tensor:
-    """The cubic of antialiased resizing, whose parameter is another one."""
-    t = t.abs()
-    near = (1.5 * t - 2.5) * t * t + 1
-    far = ((-0.5 * t + 2.5) * t - 4) * t + 2
-    return torch.where(t < 1, near, torch.where(t < 2, far, 0.0))
-
-
-def _smoothed_gradient(weigh: Callable[[Tensor], Tensor], reach: int) -> Callable[..., Tensor]:
-    """Of antialiased resizing: a product by the weights, which reach as far as the scale says."""
-
-    def gradient(
-        grad: Tensor,
-        output_size: Sequence[Any],
-        input_size: Sequence[Any],
-        align_corners: bool,
-        *scales: float | None,
-    ) -> Tensor:
-        given, rank = _wide(grad), len(output_size)
-        for axis, scale in enumerate((*scales, *[None] * (rank - len(scales))), start=-rank):
-            length, wanted = input_size[axis], grad.shape[axis]
-            step = _scale(length, wanted, align_corners, scale)
-            wide = torch.full((), 1.0, dtype=given.dtype) * step
-            support = wide.clamp(min=1.0)
-            here = torch.arange(length, dtype=given.dtype, device=grad.device)
-            result = torch.arange(wanted, dtype=given.dtype, device=grad.device)[:, None]
-            center = (result + 0.5) * step
-            first = (center - support * reach + 0.5).floor().clamp(min=0)
-            last = (center + support * reach + 0.5).floor().clamp(max=length)
-            counts = weigh((here - center + 0.5) / support)
-            counts = torch.where((here >= first) & (here < last), counts, 0.0)
-            counts = counts / counts.sum(-1, keepdim=True)
-            given = torch.matmul(given.movedim(axis, -1), counts).movedim(-1, axis)
-        return given.to(grad.dtype)
-
-    return gradient
-
-
 def _of_repeated_edges(grad: Tensor, x: Tensor, padding: Sequence[Any]) -> Tensor:
     given, rank = _wide(grad), len(padding) // 2
     for axis in range(-rank, 0):
@@ -149,14 +85,21 @@ def _of_repeated_edges(grad: Tensor, x: Tensor, padding: Sequence[Any]) -> Tenso
     return given.to(grad.dtype)
 
 
+_untyped: Any = torch
+
+# torch has a function of the sizes of the linear one alone; the cubic one's takes only numbers.
+_sizes = _untyped.library.Library("aten", "IMPL")
+_sizes.impl(
+    "_upsample_bicubic2d_aa_backward",
+    lambda grad, output_size, input_size, *how: grad.new_empty(input_size),
+    "Meta",
+)
+
+
 def _gradients() -> Mapping[Any, Callable[..., Tensor]]:
     found: dict[str, Callable[..., Tensor]] = {
         "avg_pool2d": _of_windows,
         "avg_pool3d": _of_windows,
-        "_adaptive_avg_pool2d": _of_shares(2),
-        "_adaptive_avg_pool3d": _of_shares(3),
-        "_upsample_bilinear2d_aa": _smoothed_gradient(_triangle, 1),
-        "_upsample_bicubic2d_aa": _smoothed_gradient(_sharp, 2),
     }
     for rank in (1, 2, 3):
         found[f"replication_pad{rank}d"] = _of_repeated_edges

@@ -17,6 +17,7 @@ from typing import Any
 from unittest.mock import patch
 
 import torch
+from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 
 from aot.frontend.scaled_sizes import translate
 from aot.frontend.sizes import finite
@@ -72,6 +73,47 @@ def _whole(own: Callable[..., Any], name: str) -> Callable[..., Any]:
     return rounded
 
 
+def _raised(own: Callable[..., Any]) -> Callable[..., Any]:
+    """`base ** x` of a whole number that a run reads: a power of whole numbers, which a run checks.
+
+    torch asks whether x is negative, when the result is no whole number: `2 ** math.ceil(…)`.
+    """
+
+    def power(x: torch.SymInt, base: Any) -> Any:
+        if type(base) is not int or base < 1 or not free_unbacked_symbols(x):
+            return own(x, base)
+        _untyped._check(x >= 0)
+        made = torch.pow(_whole_tensor(base), _untyped.scalar_tensor(x, dtype=torch.int64)).item()
+        _untyped._check(made >= 1)
+        return made
+
+    return power
+
+
+def _shifted(x: torch.SymInt, base: Any) -> Any:
+    """`base << x`: torch has none for symbolic numbers."""
+    return base * 2**x if type(base) is int else NotImplemented
+
+
+def _bits(own: Callable[..., Any]) -> Callable[..., Any]:
+    """How many binary digits a symbolic number has, which torch takes for a constant."""
+
+    def bit_length(x: torch.SymInt) -> Any:
+        if not x.node.expr.free_symbols:
+            return own(x)
+        # The half lets roundings of the logarithm be: x and x + 1/2 have as many digits.
+        value = _untyped.scalar_tensor(x, dtype=torch.float64) + 0.5
+        made = (torch.log2(value.abs()).floor() + 1).to(torch.int64).item()
+        _untyped._check(made >= 0)
+        return made
+
+    return bit_length
+
+
+def _whole_tensor(value: int) -> torch.Tensor:
+    return torch.full((), value, dtype=torch.int64)
+
+
 def _is_of_sizes(number: torch.SymInt) -> bool:
     """Whether it is integer arithmetic."""
     try:
@@ -97,4 +139,8 @@ def open_math() -> Iterator[None]:
         for method, name in _ROUNDING.items():
             own = getattr(torch.SymFloat, method)
             undo.enter_context(patch.object(torch.SymFloat, method, _whole(own, name)))
+        for method, how in (("__rpow__", _raised), ("bit_length", _bits)):
+            changed = how(getattr(torch.SymInt, method))
+            undo.enter_context(patch.object(torch.SymInt, method, changed))
+        undo.enter_context(patch.object(torch.SymInt, "__rlshift__", _shifted, create=True))
         yield

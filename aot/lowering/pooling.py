@@ -11,6 +11,7 @@ from aot.ir.scalar import Node, binary, cast, const, reduce_
 from aot.lowering import exprs as e
 from aot.lowering.builder import GraphBuilder, Tensor
 from aot.lowering.registry import Call, SeveralResults
+from aot.lowering.resampling_back import spread_shares
 from aot.lowering.rows import REGISTRY
 from aot.symbolic import (
     Expr,
@@ -319,6 +320,18 @@ def adaptive_avg_pool(call: Call, x: Tensor, output_size: SizePerDim) -> Tensor:
         return reduce(e.mul, [x.builder.index_node(c) for c in counts])
 
     return _mean(call, x, windows, divisor)
+
+
+@REGISTRY.row(
+    "aten._adaptive_avg_pool2d_backward.default", "aten._adaptive_avg_pool3d_backward.default"
+)
+def adaptive_avg_pool_back(call: Call, grad: Tensor, x: Tensor) -> Tensor:
+    """What each element gets of the means that hold it, axis by axis."""
+    dtype, given = grad.dtype, grad
+    for position in range(grad.rank - _spatial(call), grad.rank):
+        result = dtype if position == grad.rank - 1 else dtype.compute
+        given = spread_shares(given, position, x.shape[position], result)
+    return given
 
 
 @REGISTRY.row(

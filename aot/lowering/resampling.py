@@ -219,18 +219,7 @@ def _precision(builder: GraphBuilder, greatest: Tensor) -> Tensor:
 def resample(x: Tensor, axis: ResampledAxis, position: int, result: DType) -> Tensor:
     """x resized along the axis at `position`."""
     builder, resize = x.builder, axis.resize
-    limit = resize.size - axis.windows.taps
-
-    def start(at: Shape) -> Node:
-        return e.minimum(axis.first.load(at), builder.index_node(limit))
-
-    starts = builder.pointwise((resize.out,), INT64, start)
-
-    def weight(at: Shape) -> Node:
-        place = e.add(starts.load(at[:1]), builder.index_node(at[1]))
-        return axis.quantised(axis.weigh(place, at[0], None))
-
-    weights = builder.pointwise((resize.out, axis.windows.taps), axis.sums, weight)
+    starts, weights = tables(builder, axis)
     call = partial(
         Resample,
         x=identity_view(x),
@@ -244,3 +233,20 @@ def resample(x: Tensor, axis: ResampledAxis, position: int, result: DType) -> Te
     )
     shape = (*x.shape[:position], resize.out, *x.shape[position + 1 :])
     return builder.template(call, shape, result)
+
+
+def tables(builder: GraphBuilder, axis: ResampledAxis) -> tuple[Tensor, Tensor]:
+    """Where each output's run of inputs starts, (out,) int64, and its weights, (out, taps)."""
+    resize = axis.resize
+    limit = resize.size - axis.windows.taps
+
+    def start(at: Shape) -> Node:
+        return e.minimum(axis.first.load(at), builder.index_node(limit))
+
+    starts = builder.pointwise((resize.out,), INT64, start)
+
+    def weight(at: Shape) -> Node:
+        place = e.add(starts.load(at[:1]), builder.index_node(at[1]))
+        return axis.quantised(axis.weigh(place, at[0], None))
+
+    return starts, builder.pointwise((resize.out, axis.windows.taps), axis.sums, weight)

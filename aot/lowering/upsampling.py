@@ -15,6 +15,7 @@ from aot.lowering.interpolation import Filter, Resize
 from aot.lowering.promotion import size_node
 from aot.lowering.registry import Call
 from aot.lowering.resampling import make_axis, resample, sums_of
+from aot.lowering.resampling_back import spread
 from aot.lowering.rows import REGISTRY
 from aot.symbolic import Expr, FloorDiv, as_expr
 
@@ -98,6 +99,34 @@ def _resample(call: Call, x: Tensor, align: bool, scales: Scales) -> Tensor:
     for position, axis in axes.items():
         y = resample(y, axis, position, dtype if position == changing[-1] else between)
     return y if changing else builder.pointwise(shape, dtype, y.load)
+
+
+@REGISTRY.row(
+    "aten._upsample_bilinear2d_aa_backward.default",
+    "aten._upsample_bicubic2d_aa_backward.default",
+)
+def upsample_back(
+    call: Call,
+    grad: Tensor,
+    output_size: Sequence[int | Expr],
+    input_size: Sequence[int | Expr],
+    align_corners: bool,
+    *scales: float | None,
+    **named: float | None,
+) -> Tensor:
+    """What each input element gets of the results whose windows hold it, axis by axis."""
+    name = call.op.target.split(".")[1].removeprefix("_upsample_").removesuffix("_backward")
+    shape, dtype, builder = call.result_type().shape, grad.dtype, grad.builder
+    resizes = {
+        2 + k: Resize(shape[2 + k], grad.shape[2 + k], FILTERS[name], align_corners, given)
+        for k, given in enumerate(_scales(grad, scales, named))
+    }
+    changing = [k for k in resizes if not resizes[k].identity]
+    given = grad
+    for k in changing:
+        result = dtype if k == changing[-1] else dtype.compute
+        given = spread(given, make_axis(builder, resizes[k], dtype, dtype.compute), k, result)
+    return given if changing else builder.pointwise(shape, dtype, given.load)
 
 
 @REGISTRY.row(

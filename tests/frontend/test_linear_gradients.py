@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -30,13 +29,6 @@ POOLS: list[dict[str, Any]] = [
     {"kernel_size": 2, "stride": 3, "ceil_mode": True},
     {"kernel_size": 3, "stride": 1, "divisor_override": 5},
 ]
-SCALES: list[dict[str, Any]] = [
-    {"scale_factor": 2.0},
-    {"scale_factor": 1.7},
-    {"scale_factor": 0.6},
-    {"scale_factor": 0.6, "recompute_scale_factor": True},
-    {"size": 1},
-]
 
 
 @pytest.mark.parametrize("how", POOLS, ids=str)
@@ -44,22 +36,6 @@ def test_means_of_windows(how: dict[str, Any]) -> None:
     assert beside_torch(lambda x: F.avg_pool2d(x, **how), X)
     assert beside_torch(lambda x: F.avg_pool2d(x, **how), X[0])
     assert beside_torch(lambda x: F.avg_pool3d(x, **how), VOLUME)
-
-
-@pytest.mark.parametrize("shares", [1, 2, 5])
-def test_means_of_shares(shares: int) -> None:
-    assert beside_torch(lambda x: F.adaptive_avg_pool2d(x, (shares + 1, shares)), X)
-    assert beside_torch(lambda x: F.adaptive_avg_pool3d(x, (shares + 1, shares, 2)), VOLUME)
-
-
-@pytest.mark.parametrize("how", SCALES, ids=str)
-@pytest.mark.parametrize("mode", ["bilinear", "bicubic"])
-def test_smoothed_resizing(mode: str, how: dict[str, Any]) -> None:
-    def smoothed(x: Tensor, corners: bool) -> Tensor:
-        return F.interpolate(x, mode=mode, align_corners=corners, antialias=True, **how)
-
-    assert beside_torch(partial(smoothed, corners=False), X)
-    assert beside_torch(partial(smoothed, corners=True), X)
 
 
 def test_repeated_edges() -> None:
@@ -77,8 +53,6 @@ def test_each_is_a_gradient() -> None:
 
 OPEN: dict[str, Callable[[Tensor], Tensor]] = {
     "windows": lambda x: F.avg_pool2d(x, 3, 2, 1, True, False),
-    "shares": lambda x: F.adaptive_avg_pool2d(x, (2, 3)),
-    "smoothed": lambda x: F.interpolate(x, size=(3, 4), mode="bilinear", antialias=True),
     "edges": lambda x: F.pad(x, (1, 2, 3, 0), mode="replicate"),
 }
 

@@ -87,3 +87,22 @@ def test_what_is_rounded_may_be_a_size(function: Callable[[Any], Any]) -> None:
     for n in (1, 2, 3, 4, 15, 16, 17, 24, 25, 1023, 1024, 4095, 4096, 5000):
         (found,) = interpret_lowered(captured, (torch.ones(n, 1),))
         assert found.shape[0] == function(n), n
+
+
+def _powers(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    """The sizes to which filters by spectra and blocks are filled."""
+    n = x.shape[0]
+    above = 2 ** math.ceil(math.log2(n))
+    filled = torch.nn.functional.pad(x, (0, above - n))
+    return filled, torch.arange(1 << (n - 1).bit_length()), x * 2 ** int(math.log(n, 3))
+
+
+def test_powers_of_computed_numbers_are_sizes_of_the_run() -> None:
+    x = torch.arange(1.0, 7.0)
+    captured = capture_module(Calls(_powers), (x,), dynamic_shapes=({0: Dim.DYNAMIC},))
+    for n in (6, 2, 8, 9, 33):
+        given = torch.arange(1.0, n + 1.0)
+        for found, wanted in zip(
+            interpret_lowered(captured, (given,)), _powers(given), strict=True
+        ):
+            assert_close(torch.as_tensor(found), wanted)
