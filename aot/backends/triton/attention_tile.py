@@ -85,8 +85,8 @@ causal; in pairs 0.89); 93 columns 0.82 (2672, causal); 128 columns 0.96 (924, c
 0.91), 0.84 (3629); 160 columns 0.69 (2016, causal; in pairs 0.61), 0.72 (991, causal), 0.73 (1164,
 causal), of which blocks of 64 keys took 1.05 to 1.09; 192 columns 0.95 (1008, causal; in pairs
 0.86, of 720 0.83, of 512 0.91), with two blocks in flight 0.92 to 0.99 of three; 256 columns 0.77
-(512, causal; in pairs 0.74), of 256 keys in pairs 0.74 and of 163 0.64, where one program alone fits
-a multiprocessor in any case; 64 columns 0.99 (2048, causal), 0.85 (6120).
+(512, causal; in pairs 0.74), of 256 keys in pairs 0.74 and of 163 0.64: of these a multiprocessor
+holds one program in any case; 64 columns 0.99 (2048, causal), 0.85 (6120).
 """
 
 _CAUSAL = {40: 2560, 48: 5120, 96: 768, 128: 640}

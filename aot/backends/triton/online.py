@@ -22,7 +22,6 @@ from aot.ir.kernels import Stage
 from aot.ir.scalar import Access, Node, loads
 from aot.symbolic import coefficient_of
 
-
 FAR = 4
 """Elements of a lane down columns: logsumexp of 253240 x 265 float16 over its rows took 852 us on
 an H200 where neighbours, which other threads have, were one lane, 55 with 4 or 8 of a thread."""

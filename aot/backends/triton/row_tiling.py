@@ -403,9 +403,7 @@ def _crosses_lines(kernel: NestKernel, hints: Hints, block: int) -> bool:
     return len(kernel.outer) > 1 and hints.value(kernel.outer[-1].extent) % block != 0 < block // 32
 
 
-def _across_points(
-    kernel: NestKernel, context: KernelContext, hints: Hints, waves: float
-) -> int:
+def _across_points(kernel: NestKernel, context: KernelContext, hints: Hints, waves: float) -> int:
     """Points of a turn down columns; `waves`: programs for each unit, one keeps it busy."""
     size, width = _narrowest_read(kernel, context), hints.value(kernel.outer[-1].extent)
     if waves < 1:

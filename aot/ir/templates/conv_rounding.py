@@ -19,8 +19,8 @@ from aot.symbolic import Expr, at_least, integer
 ROUNDED_FLOPS = 2_000_000_000
 """Of 18,708 random convolutions of float32 on an H200 whose rounding to TF32 was allowed, eager
 (cuDNN, torch 2.11) rounded 17,299. With fewer operations it rounded 88 of 100: exact products of
-these cost little, as memory takes the time or a launch does. Of 12,434 that these rules call rounded
-144 are not, which nothing tells from their neighbours. Rules are what parts the sample: the library
+these cost little, as memory takes the time or a launch does. Of 12,434 that rules call rounded 144
+are not, which nothing tells from their neighbours. Rules are what parts the sample: the library
 publishes none. Counts below are of the sample, of any number of operations."""
 
 _FIRST_CHANNELS, _FIRST_DEPTH, _FIRST_OUTPUTS = 14, 490, 508
@@ -47,7 +47,7 @@ _DEEP_CHANNELS, _DEEP_PAIRS = 138, 5000
 
 _PHASES, _PHASE_OUTPUTS, _FEW_OUTPUTS = 27, range(97, 385), 10
 """Phases of a transposed convolution that it rounds only where each has one tap and not so many
-outputs (all 96; of the others none of 327); outputs up to which it may not round any (50 of 130)."""
+outputs (all 96; of the others none of 327); outputs up to which it may not round (50 of 130)."""
 
 _PATCH_TAPS, _PATCH_PAIRS, _PATCH_OUTPUTS = 4, 4800, 188
 """Taps, pairs of channels and outputs of a transposed image, channels last, up to which it does not

@@ -152,7 +152,9 @@ def test_eager_rounds_neither_small_ones_nor_few_channels_nor_many_phases() -> N
 
 
 def test_transposed_ones_by_their_phases_and_outputs() -> None:
-    assert is_rounded(64, 210, phases=4, outputs=256) and is_rounded(64, 300, phases=4, outputs=1024)
+    assert is_rounded(64, 210, phases=4, outputs=256) and is_rounded(
+        64, 300, phases=4, outputs=1024
+    )
     assert not is_rounded(64, 300, phases=4, outputs=40)  # ten of each phase
     assert is_rounded(64, 900, phases=27, outputs=27 * 96, taps=1)
     assert not is_rounded(64, 300, phases=27, outputs=27 * 97, taps=1)

@@ -286,3 +286,24 @@ def test_rows_of_words_are_copied_where_blocks_read_them_often() -> None:
     assert whole_rows(14555, 12978, 80) == ""
     assert whole_rows(14555, 12978, 512) == "a depth of 12984"
     assert whole_rows(100, 4098, 4096) == "a depth of 4104"
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns", "asked"), [(9977, 24, [1, 0]), (9976, 24, [0]), (9977, 4096, [0])]
+)
+def test_few_columns_by_a_turned_operand_in_odd_rows_read_it_where_it_lies(
+    rows: int, columns: int, asked: list[int]
+) -> None:
+    call = product(rows, 16384, columns)
+    x = Buffer("x", BFLOAT16, (), (integer(1), integer(rows)), "input")
+    w = Buffer("w", BFLOAT16, (), (integer(columns), integer(1)), "weight")
+    call = replace(call, a=replace(call.a, buffer="x"), b=replace(call.b, buffer="w"))
+    found: list[int] = []
+
+    def parts(*_: object, each: int) -> int:
+        found.append(each)
+        return 1
+
+    support = MatmulSupport(Matmul, parts=parts, rows=ODD)
+    call.split(NestBuilder({"x": x, "w": w}, {}), support, 64, HINTS)
+    assert found == asked
