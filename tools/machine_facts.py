@@ -43,11 +43,6 @@ NO_FACTS: Mapping[str, str] = {
     "aot/ir/operations.py: DEAR": "the same on every device so far",
     "aot/ir/operations.py: LOOPED": "as the others of the table",
     "aot/ir/templates/conv_rounding.py: ROUNDED_FLOPS": "what eager does, which we are held to",
-    "aot/ir/templates/conv_rounding.py: _CHANNELS": "what eager does, which we are held to",
-    "aot/ir/templates/conv_rounding.py: _PAIRS": "what eager does, which we are held to",
-    "aot/ir/templates/conv_rounding.py: _PHASES": "what eager does, which we are held to",
-    "aot/ir/templates/conv_rounding.py: _SPREAD_FLOPS": "what eager does, which we are held to",
-    "aot/ir/templates/conv_rounding.py: _TAPS": "what eager does, which we are held to",
     "aot/schedule/index_set_splitting.py: MAX_BLOCKS": "bounds a kernel's text",
     "aot/schedule/legality.py: TOLERATED_SHARE": "how far prices are trusted, in whatever unit",
 }

@@ -12,9 +12,6 @@ from torch.export import exported_program
 from torch.fx import Graph
 from torch.utils import _pytree as pytree
 
-_KEYS = {"cpu": "CPU", "cuda": "CUDA", "meta": "Meta"}
-"""Kinds of devices, as the dispatcher's keys are called after them."""
-
 _LISTS = {"_AUTOGRAD_ALIAS_BACKEND_KEYS_TO_OVERRIDE": "Autograd", "_BACKEND_KEYS_TO_OVERRIDE": ""}
 """torch's lists of the keys of all devices that it knows, and how the keys' names begin."""
 
@@ -27,9 +24,9 @@ def overridden(composites: Mapping[Any, Callable[..., Any]], devices: Set[str]) 
     layer apart that was a tenth.
     """
     with ExitStack() as entered:
-        if devices <= _KEYS.keys():
-            # A fake tensor's values are computed as those of tensors without memory.
-            names = [_KEYS[device] for device in sorted(devices | {"meta"})]
+        # A fake tensor's values are computed as those of tensors without memory.
+        names = ["Meta", *sorted(device.upper() for device in devices - {"meta"})]
+        if all(hasattr(torch._C.DispatchKey, name) for name in names):
             for place, begin in _LISTS.items():
                 if hasattr(exported_program, place):
                     keys = [getattr(torch._C.DispatchKey, begin + name) for name in names]

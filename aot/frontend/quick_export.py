@@ -9,7 +9,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain
-from types import FrameType, ModuleType
+from types import FrameType, ModuleType, SimpleNamespace
 from typing import Any
 from unittest import mock
 
@@ -71,7 +71,7 @@ def quick_export() -> Iterator[None]:
         if hasattr(_traceback, _FRAMES):
             entered.enter_context(mock.patch.object(_traceback, _FRAMES, _frames_once(frame)))
         if hasattr(proxy, _STACK):
-            entered.enter_context(mock.patch.object(proxy, _STACK, _Stacks(frame)))
+            entered.enter_context(mock.patch.object(proxy, _STACK, _walked(frame)))
         yield
 
 
@@ -112,24 +112,22 @@ def _frames_once(frame: _Frame) -> Callable[..., Any]:
     return extracted
 
 
-@dataclass(frozen=True)
-class _Stacks:
+def _walked(frame: _Frame) -> SimpleNamespace:
     """Stands where a node's stack is asked of torch, and walks Python's own frames.
 
     They are the same. torch has C++ gather them, and name them as dictionaries, sixty for a node.
     """
 
-    frame: _Frame
-
-    def extract(self) -> _Stack:
-        """The stack of who calls."""
+    def extract() -> _Stack:
         stack = traceback.StackSummary()
         at: FrameType | None = sys._getframe(1)
         while at is not None:
-            stack.append(self.frame(at.f_code.co_filename, at.f_lineno, at.f_code.co_name))
+            stack.append(frame(at.f_code.co_filename, at.f_lineno, at.f_code.co_name))
             at = at.f_back
         stack.reverse()
         return _Stack(stack)
+
+    return SimpleNamespace(extract=extract)
 
 
 @dataclass(frozen=True)

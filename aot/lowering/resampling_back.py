@@ -77,12 +77,12 @@ def spread_shares(grad: Tensor, position: int, size: Expr, result: DType) -> Ten
     return _gathered(grad, position, size, windows, (first, weight), result)
 
 
-Weights = tuple[Callable[[Expr], Node], Callable[[Expr, Expr], Node]]
+TurnedWeights = tuple[Callable[[Expr], Node], Callable[[Expr, Expr], Node]]
 """Of an input: the first result that may read it. Of a result and an input: how much it takes."""
 
 
 def _gathered(
-    grad: Tensor, position: int, size: Expr, windows: AxisWindows, how: Weights, result: DType
+    grad: Tensor, position: int, size: Expr, windows: AxisWindows, how: TurnedWeights, result: DType
 ) -> Tensor:
     """The weighted sums, for each of `size` inputs over a run of results."""
     builder, (first, weigh) = grad.builder, how
