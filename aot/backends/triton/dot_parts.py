@@ -55,6 +55,10 @@ by 2976 x 1855, both odd, took 194 us on an H200, with both copied 128, where th
 _WORTH_MERGING = 0.97
 """Of the time of products apart, below which one in their place is worth it."""
 
+_AS_GOOD = 1.1
+"""Of the least time, up to which parts that divide the depth are taken: others have zeros behind
+them, in the weights of packages, too."""
+
 _WORTH, _WORTH_OF_LONG, _SURE = 0.9, 0.95, 10
 """Of the time of a whole depth, below which its parts are worth their launches; of long ones, where
 so many microseconds are saved besides."""
@@ -65,9 +69,11 @@ def depth_parts(size: Size, gpu: Gpu) -> int:
     if size.rows <= FEW_ROWS:
         return _flat_parts(size, gpu)
     several = sorted({*_PARTS, *(p for p in range(2, _PARTS[-1]) if size.depth % p == 0)})
-    least = [(_in_parts(size, parts, gpu), parts) for parts in several if _is_long(size, parts)]
+    found = [(_in_parts(size, parts, gpu), parts) for parts in several if _is_long(size, parts)]
     whole = _in_parts(size, 1, gpu)
-    time, parts = min(least, default=(whole, 1))
+    time, parts = min(found, default=(whole, 1))
+    even = [(t, p) for t, p in found if size.depth % (p * _PART) == 0 and t <= _AS_GOOD * time]
+    time, parts = min(even, default=(time, parts))
     return parts if time < max(_WORTH * whole, _WORTH_OF_LONG * whole - _SURE) else 1
 
 

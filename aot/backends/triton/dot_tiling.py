@@ -200,6 +200,9 @@ GROUP_REGISTERS = {2: 240, 3: 160}
 
 MOST_GROUPS = max(GROUP_REGISTERS)
 
+LARGEST = DotTile(256, 192, GROUP_DEPTH, 4, 3, groups=2)
+"""A thread of it has 192 sums of its 240 registers: no room for what is dear."""
+
 GROUPED = (
     DotTile(128, 256, GROUP_DEPTH, 4, 4, groups=2),
     DotTile(256, 128, GROUP_DEPTH, 4, 4, groups=2),
@@ -213,7 +216,7 @@ GROUPED = (
     DotTile(128, 272, GROUP_DEPTH, 4, 4, groups=2),
     DotTile(192, 144, GROUP_DEPTH, 4, 4, groups=3),
     DotTile(192, 64, GROUP_DEPTH, 4, 6, groups=3),
-    DotTile(256, 192, GROUP_DEPTH, 4, 3, groups=2),
+    LARGEST,
 )
 """Of halves, by groups of warps. The last one reads an eighth fewer lines for each result, which
 decides where rows of operands begin within lines: 9 of 2016 x 3112 by 3112 x 2048 bfloat16 took 385
@@ -352,8 +355,9 @@ def least_microseconds(size: Size, gpu: Gpu, *, dear: bool = False) -> float:
 
 
 def group_tiles(dtype: DType) -> tuple[DotTile, ...]:
-    """Tiles of groups of warps, in steps of a line of operands of a type."""
-    return tuple(replace(tile, depth=LINE // dtype.itemsize) for tile in GROUPED)
+    """Tiles of groups of warps for convolutions, in steps of a line of operands of a type."""
+    measured = (tile for tile in GROUPED if tile != LARGEST)
+    return tuple(replace(tile, depth=LINE // dtype.itemsize) for tile in measured)
 
 
 def _loaded(tile: DotTile, size: Size) -> int:
@@ -452,6 +456,8 @@ def blocks_of(tile: DotTile, size: Size) -> int:
 
 def microseconds(tile: DotTile, size: Size, gpu: Gpu, *, dear: bool = False) -> float:
     """What a product should take with a tile."""
+    if dear and tile.rows * tile.columns >= LARGEST.rows * LARGEST.columns:
+        return math.inf
     whole, rest = divmod(blocks_of(tile, size), gpu.multiprocessors * tile.resident)
     last = -(-rest // gpu.multiprocessors)
     start = _prices(tile, size, gpu)[0].start

@@ -56,6 +56,18 @@ def test_halves_that_are_read_one_by_one_have_other_programs_beside(size, parts)
     assert parts_in_place(size, 1, GPUS["sm_90"]) == parts
 
 
+@pytest.mark.parametrize(
+    ("size", "parts"),
+    [
+        (Size(40, 9752, 2048, 1, FLOAT32), 8),  # by 306 programs of two warps each, which wait
+        (Size(55, 7102, 8192, 1, FLOAT32), 2),
+    ],
+    ids=str,
+)
+def test_few_programs_of_few_warps_take_parts_which_divide_the_depth(size, parts):
+    assert depth_parts(size, GPUS["sm_90"]) == parts
+
+
 def test_rows_of_whole_words_are_cut_where_parts_are_words():
     """Ten parts of 1382, none of 2303 and a third; a prime depth stays whole."""
     assert parts_in_place(Size(3728, 32, 13820, 1, BFLOAT16), 2, GPUS["sm_90"]) == 10
