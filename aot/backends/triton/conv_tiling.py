@@ -176,7 +176,8 @@ _TF32 = tuple((rows, columns, warps, rate // 2) for rows, columns, warps, rate i
 _READY = tuple((r, c, 8 if (r, c) == (128, 64) else warps, rate) for r, c, warps, rate in _TF32)
 """Of TF32 that is rounded in memory. Twice the warps share what a step's copies cost: 40328 x 64 of
 3312 took 173 us by 128 x 64 with four warps, 157 with eight, and 151 with one block in flight less,
-where a multiprocessor holds two programs."""
+where a multiprocessor holds two programs; 33856 x 1024 of 256 took 108 us by 128 x 128 with five
+blocks in flight, 92 with three."""
 
 _DIGITS = (
     (128, 128, 8, 165),
@@ -306,7 +307,7 @@ def candidates(size: ConvSize, gpu: Gpu) -> Iterator[ConvTile]:
                     continue
                 fit = _fits(tile, size, gpu)
                 most = _EXACT_STAGES if _is_exact(size, gpu) else 5
-                if size.ready and warps == 8 and fit >= 8:
+                if size.ready and warps == 8 and fit >= 2 * _LEAST_STAGES:
                     most = min(most, fit // 2)  # so that two programs fit
                 if fit >= 2:
                     most = max(2, min(most, fit, steps(size, tile) + 1))
