@@ -196,13 +196,8 @@ def _transposed(
             (outputs * (groups * count),),
             lambda at: (FloorDiv(at[0], outputs * count) * outputs + Modulo(at[0], outputs),),
         )
-    forward = Geometry(
-        (1,) * len(dims),
-        tuple(d.padding for d in dims),
-        tuple(d.spread for d in dims),
-        groups,
-        geometry.last,
-    )
+    around, apart = zip(*((d.padding, d.spread) for d in dims), strict=True)
+    forward = Geometry((1,) * len(dims), around, apart, groups, geometry.last)
     out = _forward(x, _by_phase(weight, dims, groups), bias, forward, count)
     sizes = []
     for k, (d, p, more) in enumerate(zip(dims, geometry.padding, extra, strict=True)):

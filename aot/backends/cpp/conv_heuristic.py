@@ -243,19 +243,10 @@ def conv_blocking(
     base = matmul_blocking(
         pixels, shape.oc, k, accumulator_bytes=accumulator_bytes, b_bytes=b_bytes
     )
-    rows = max(1, PATCH_PIXELS // max(ow, 1)) if patch else 1
-    columns = 0
+    rows, columns, mb, mc, grain = 1, 0, base.mb, base.mb, base.grain
     if patch:
         columns = _piece(shape, ow, accumulator_bytes, endless=varies and plane == ow)
-        rows = 1 if columns else rows
-    mb, mc, grain = base.mb, base.mb, base.grain
-    if patch:
-        # A worker's units are joined to the rows of a patch again, so that one of few is enough.
-        row = columns or max(ow, 1)
-        row_macs = row * min(base.nb, shape.oc) * k
-        mb = min(rows, -(-UNIT_MACS // row_macs)) * row
-        mc = min(rows * row, PATCH_PIXELS)
-        grain = max(1, UNIT_MACS // (mb // row * row_macs))
+        rows, mb, mc, grain = _patched(columns, ow, min(base.nb, shape.oc) * k)
     elif not base.narrow_b and _ordered(shape, ow):
         # Among more pixels there are more that miss the same taps: whole strips of them.
         row = (base.nc + PANEL) * accumulator_bytes + prod(shape.kernel) * _POINTER_BYTES
@@ -285,6 +276,18 @@ def conv_blocking(
         even=even and not (patch or turned) and pixels >= _EVEN_PIXELS,
         columns=columns,
     )
+
+
+def _patched(columns: int, ow: int, pixel_macs: int) -> tuple[int, int, int, int]:
+    """Rows of output over a patch, pixels of a unit and of a block, and units that are joined.
+
+    `columns`: of a piece of a row, 0 where a patch is under whole ones; `pixel_macs`: products of a
+    pixel. A worker's units are joined to the rows of a patch again, so that one of few is enough.
+    """
+    rows = 1 if columns else max(1, PATCH_PIXELS // max(ow, 1))
+    row = columns or max(ow, 1)
+    mb = min(rows, -(-UNIT_MACS // (row * pixel_macs))) * row
+    return rows, mb, min(rows * row, PATCH_PIXELS), max(1, UNIT_MACS // (mb * pixel_macs))
 
 
 def _missed(shape: ConvShape, ow: int, dimension: int) -> float:
