@@ -102,8 +102,8 @@ def _bits(own: Callable[..., Any]) -> Callable[..., Any]:
         if not x.node.expr.free_symbols:
             return own(x)
         # The half lets roundings of the logarithm be: x and x + 1/2 have as many digits.
-        value = _untyped.scalar_tensor(x, dtype=torch.float64) + 0.5
-        made = (torch.log2(value.abs()).floor() + 1).to(torch.int64).item()
+        value = _untyped.scalar_tensor(x, dtype=torch.float64).abs() + 0.5
+        made = (torch.log2(value).floor() + 1).to(torch.int64).item()
         _untyped._check(made >= 0)
         return made
 

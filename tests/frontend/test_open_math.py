@@ -106,3 +106,13 @@ def test_powers_of_computed_numbers_are_sizes_of_the_run() -> None:
             interpret_lowered(captured, (given,)), _powers(given), strict=True
         ):
             assert_close(torch.as_tensor(found), wanted)
+
+
+def test_numbers_below_zero_have_as_many_digits_as_above() -> None:
+    def digits(x: torch.Tensor) -> torch.Tensor:
+        return torch.arange((x.shape[0] - 4).bit_length())
+
+    captured = capture_module(Calls(digits), (torch.ones(6),), dynamic_shapes=({0: Dim.DYNAMIC},))
+    for n in (2, 3, 4, 5, 8, 20):
+        (found,) = interpret_lowered(captured, (torch.ones(n),))
+        assert len(found) == (n - 4).bit_length()
