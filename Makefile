@@ -9,17 +9,17 @@ ARGS ?=
 NATIVE := $(shell find cpp runtime -type f \( -name '*.cc' -o -name '*.h' -o -name '*.hpp' -o -name '*.map' -o -name '*.txt' \) 2>/dev/null)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-ci test-fast test-cpp test-gpu integrations wheels test-wheels matrix versions soak soak-serve test-kserve conformance models programs networks hostile sweeps lint tidy format golden site bench growth shapes works size clean
+.PHONY: help setup demo test test-fast test-cpp test-gpu integrations wheels test-wheels matrix versions soak soak-serve test-kserve conformance models programs networks hostile sweeps lint tidy format golden site bench growth shapes works size clean
 
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 # The runtime is compiled alike in place, for its tests and as the README says: once for all three, where there is a
 # cache of compiled files (scripts/setup installs one). Whether a warning fails changes nothing in what comes out.
-setup test test-ci: export CMAKE_CXX_COMPILER_LAUNCHER = $(shell command -v ccache 2>/dev/null)
-setup test test-ci: export CCACHE_DIR = $(CURDIR)/.cache/ccache
-setup test test-ci: export CCACHE_DEPEND = 1
-setup test test-ci: export CCACHE_IGNOREOPTIONS = -Werror
+setup test: export CMAKE_CXX_COMPILER_LAUNCHER = $(shell command -v ccache 2>/dev/null)
+setup test: export CCACHE_DIR = $(CURDIR)/.cache/ccache
+setup test: export CCACHE_DEPEND = 1
+setup test: export CCACHE_IGNOREOPTIONS = -Werror
 
 setup: $(VENV)/.stamp-project ## create the virtual environment and build the runtime in place
 
@@ -34,11 +34,8 @@ $(VENV)/.stamp-project: $(VENV)/.stamp-tools pyproject.toml runtime/pyproject.to
 demo: setup ## package a sentence encoder with real weights; run it from C++ and from Python
 	@VENV=$(VENV) scripts/demo $(ARGS)
 
-test: setup ## every test: Python, C++, README
+test: setup ## every test: Python, C++, README; without what sanitizers run, too: make test ARGS=--rest
 	@VENV=$(VENV) scripts/test $(ARGS)
-
-test-ci: setup ## as test, but of the C++ tests only those that sanitizers' builds lack: for who runs these, too
-	@VENV=$(VENV) scripts/test --rest $(ARGS)
 
 test-fast: setup ## the tests that take seconds (pre-commit runs these)
 	@$(PY) -m pytest -m 'not slow' -x -q $(ARGS)
