@@ -134,13 +134,19 @@ def of_part(total: Node, part: HeldPart, nest: LoopNest) -> Node:
     return with_args(total, (found,))
 
 
+def about(deviations: Node, count: Node, mean: Node, centre: Node) -> Node:
+    """Squared deviations from `centre` of `count` elements, of those from their own `mean`."""
+    off = binary("sub", mean, centre)
+    return binary("add", deviations, binary("mul", count, binary("mul", off, off)))
+
+
 def combined(nest: LoopNest, squares: Squares, part: HeldPart, deviations: str) -> LoopNest:
     """The nest with its reduction made of the parts'; `deviations`: the buffer with theirs."""
     dtype = squares.total.dtype
     point: tuple[Expr, ...] = (part.axis.symbol, *(a.symbol for a in nest.axes))
-    off = binary("sub", part.mean(nest, squares.total), squares.centre)
-    more = binary("mul", part.count(squares.total), binary("mul", off, off))
-    total = reduce_("sum", binary("add", load(deviations, dtype, point), more), dtype)
+    own, count = part.mean(nest, squares.total), part.count(squares.total)
+    value = about(load(deviations, dtype, point), count, own, squares.centre)
+    total = reduce_("sum", value, dtype)
 
     def visit(node: Node, args: tuple[Node, ...]) -> Node:
         return total if node is squares.total else with_args(node, args)

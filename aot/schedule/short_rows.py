@@ -34,7 +34,7 @@ from aot.ir.scalar import (
 )
 from aot.ir.templates.base import LoopOp
 from aot.schedule.canonical import simplify
-from aot.schedule.deviations import find_pairs, find_squares
+from aot.schedule.deviations import about, find_pairs, find_squares
 from aot.schedule.exponentials import find_tops
 from aot.schedule.strides import buffer_offset, symbols_as_values
 from aot.schedule.vectorisation import lanes_of
@@ -210,10 +210,8 @@ class _Lengthening:
                 absorbed=nest.absorbed,
             )
             nests.append(simplify(self.graph, own))
-            own_mean = binary("div", load(store.buffer, many.dtype, point), many)
-            apart = binary("sub", own_mean, squares.centre)
-            more = binary("mul", many, binary("mul", apart, apart))
-            joined.append(binary("add", load(name, many.dtype, point), more))
+            mean = binary("div", load(store.buffer, many.dtype, point), many)
+            joined.append(about(load(name, many.dtype, point), many, mean, squares.centre))
         total = reduce_("sum", joined[0], joined[0].dtype)
         for more in joined[1:]:
             total = binary("add", total, more)

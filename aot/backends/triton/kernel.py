@@ -27,7 +27,7 @@ from aot.backends.triton.reduction import (
     searched_with,
     store_reduced,
 )
-from aot.backends.triton.row_tiling import Piece, RowTile, row_tile
+from aot.backends.triton.row_tiling import Piece, RowTile, row_tile, rows_contiguous
 from aot.backends.triton.shared_reads import SharedReads
 from aot.backends.triton.short_reduction import ShortBody, emit_stage
 from aot.backends.triton.short_tile import LANES, ShortTile, short_rows, short_tile
@@ -326,7 +326,8 @@ def _emit_rows(kernel: NestKernel, context: KernelContext, tile: RowTile) -> Emi
             body.policy = "evict_first" if last else "evict_last"
         online = find_online(stage, following) if looped else None
         if online is not None:
-            online.emit(body, rows, columns)
+            across = rows_contiguous(kernel, stage, context, rows.axes)
+            online.emit(body, rows, columns, across=across)
             merged = following
             ended.add(columns.name)
             continue

@@ -20,7 +20,6 @@ from aot.backends.triton.walks import VECTOR_BYTES, beside, find_walk, ranges, r
 from aot.ir.dtypes import FLOAT32
 from aot.ir.kernels import Stage
 from aot.ir.scalar import Access, Node, loads
-from aot.symbolic import coefficient_of
 
 FAR = 4
 """Elements of a lane down columns: logsumexp of 253240 x 265 float16 over its rows took 852 us on
@@ -56,13 +55,15 @@ class Online:
     top: Reduction
     total: Reduction
 
-    def emit(self, body: Body, rows: TileDim, columns: TileDim) -> None:
-        """Writes the walk, and what both stages store."""
+    def emit(self, body: Body, rows: TileDim, columns: TileDim, *, across: bool) -> None:
+        """Writes the walk, and what both stages store.
+
+        `across`: neighbours in memory are elements of different rows.
+        """
         body.declare_dim(columns)
         tile, own = frozenset((rows.name, columns.name)), frozenset((rows.name,))
-        far = self._across(body, rows, columns)
-        each = min(columns.block, FAR if far else self._together(body))
-        sums = _Sums(body, rows.block, columns.block // each, each, far=far)
+        each = min(columns.block, FAR if across else self._together(body))
+        sums = _Sums(body, rows.block, columns.block // each, each, far=across)
         walk = find_walk(body, rows, columns, [self.top.value])
         if walk is None:
             for dim, head in ranges(body, columns):
@@ -87,14 +88,6 @@ class Online:
         total = parts[0] if len(parts) == 1 else f"({' + '.join(parts)})"
         body.define(self.total.node, body.name(f"{total}[:, None]", FLOAT32, own))
         store_reduced(body, self.second)
-
-    def _across(self, body: Body, rows: TileDim, columns: TileDim) -> bool:
-        """True where neighbours in memory are elements of different rows."""
-        read = [n.attr for n in loads([self.top.value])]
-        at = [body.context.offset(a.buffer, a.index) for a in read if isinstance(a, Access)]
-        near, own = ([a.symbol for a in dim.axes] for dim in (columns, rows))
-        along = any(coefficient_of(offset, s) == 1 for offset in at for s in near)
-        return not along and any(coefficient_of(offset, s) == 1 for offset in at for s in own)
 
     def _together(self, body: Body) -> int:
         """Neighbours that a thread reads at once: they are one lane, with one exponential more."""

@@ -215,7 +215,7 @@ def row_tile(kernel: NestKernel, context: KernelContext, hints: Hints, units: in
         spaces.setdefault(tuple(a.extent for a in stage.order), stage)
     rows = max(1, hints.volume(kernel.outer))
     longest = max(_points(s, context, hints) for s in spaces.values())
-    across = any(_rows_contiguous(kernel, s, context, kernel.outer) for s in spaces.values())
+    across = any(rows_contiguous(kernel, s, context, kernel.outer) for s in spaces.values())
     ends = all(context.most_points(s.order, hints) is not None for s in spaces.values())
     if reads_again(kernel) and longest <= LOOP_POINTS and not (ends or across):
         return _open_tile(kernel, spaces, hints, units)
@@ -452,7 +452,7 @@ def _own_rows(kernel: NestKernel, context: KernelContext, hints: Hints, most: in
     size = _narrowest_read(kernel, context)
     exact = kernel.outer[-1].extent.is_Integer and extent * size % ALIGNED_BYTES == 0
     if exact or not any(
-        _rows_contiguous(kernel, s, context, kernel.outer[-1:]) for s in kernel.stages
+        rows_contiguous(kernel, s, context, kernel.outer[-1:]) for s in kernel.stages
     ):
         return 0
     covered = {s: -(-extent // s) * s for s in (most, most // 2) if s >= LEAST_ROWS}
@@ -495,7 +495,7 @@ def _row_points(kernel: NestKernel, context: KernelContext, longest: int) -> int
     return points // 2 if dear and longest >= DEAR_ROWS else points
 
 
-def _rows_contiguous(
+def rows_contiguous(
     kernel: NestKernel, stage: Stage, context: KernelContext, outer: Sequence[Axis]
 ) -> bool:
     """True when the stage's largest reads are contiguous along outer axes, not the inner."""
