@@ -19,6 +19,9 @@ HEAD_SIZE = 256
 LEAST_COLUMNS = 16
 """Columns of the narrowest block that tensor cores take."""
 
+_LEAST_ROWS = 16
+"""Rows of the lowest tile."""
+
 PACKED_QUERIES = 16
 """Queries of a head up to which a tile holds those of all heads that share keys and values."""
 
@@ -140,8 +143,10 @@ _LOOSE_EACH, _LOOSE_BYTES = 16, 4
 its own: 32 heads of 128, 2429 keys and a bias took 7.6 ms on an H200 by 128 x 64, 3.4 by 16 x 64; 4
 heads, 3086 keys 926 us, 643. Of rows of vectors 16 x 64 took 1.15 to 1.7 of it, also of flags."""
 
-_EVEN_WAVES = 0.65
-"""The same of large tiles of float32, without a causal mask."""
+_EVEN_WAVES, _EVEN_CAUSAL_WAVES = 0.7, 4
+"""The same of large tiles of float32 without a causal mask: of 40 columns, 8 heads and 2812 keys
+176 tiles of 128 by 64 took 1.09 of 32 by 64. And how many tiles a multiprocessor must have under a
+causal one: 64 columns, 64 heads and 2048 keys took 0.86 of 32 by 64."""
 
 _HALF = {
     64: AttentionTile(64, 64, 4, 3),
@@ -159,11 +164,18 @@ columns 64 by 64 took 0.79 to 0.87 of 64 by 32. Of 80 and 96 columns four warps 
 0.79 and 0.83 of eight; of 192 columns 128 rows took 0.73 to 0.84 of 64, alone on a multiprocessor.
 """
 
-_MOST_MASKED, _NUMBER_BYTES = 128, 2
-_MASKED = AttentionTile(128, 64, 8, 3)
-"""The same under a mask of numbers: with 64 rows a program waits for its blocks longer
-than it multiplies. 8 heads of 40, 4064 keys and a bias took 116 us on an H200, by 64 x 64 188; of
-128, 2561 keys 82, 99. Under one of flags 64 x 64 took 678 us, 719 (128 heads of 128, 1808 keys)."""
+_MASKED = {
+    96: AttentionTile(64, 32, 4, 3),
+    128: AttentionTile(128, 64, 8, 3),
+    160: AttentionTile(64, 64, 4, 3),
+    192: AttentionTile(128, 64, 8, 3),
+    256: AttentionTile(128, 32, 8, 3),
+}
+"""The same under a mask, of numbers or of flags, whose blocks a program waits for, too. On an H200,
+of the best of 18 tiles at each of 14 places, 64 by 32 took 1.0 to 1.1 up to 96 columns, where 128
+by 64 took 1.0 to 1.44 by four warps and 1.05 to 1.59 by eight, 64 by 64 1.0 to 1.24 with two blocks
+of keys in flight and 1.06 to 1.27 with three; of 104 and 128 columns 128 by 64 by eight warps took
+1.0 to 1.07, 64 by 32 1.0 to 1.19; of 256 128 by 32 by eight 1.0, 64 by 64 1.39."""
 
 _HALF_IN_STEP = {
     64: AttentionTile(128, 64, 8, 3),
@@ -179,14 +191,14 @@ _SINGLE = {
 }
 
 _SPLIT = {
-    64: AttentionTile(64, 32, 4, 2),
-    96: AttentionTile(64, 32, 4, 2),
-    128: AttentionTile(128, 64, 8, 1),
+    96: AttentionTile(128, 64, 8, 2),
+    128: AttentionTile(32, 64, 4, 2),
     160: AttentionTile(16, 64, 4, 2),
-    192: AttentionTile(32, 64, 8, 2),
+    192: AttentionTile(32, 32, 4, 2),
     256: AttentionTile(32, 64, 8, 2),
 }
-_SPLIT_LOW = {
+_SPLIT_LOW = {64: AttentionTile(32, 64, 4, 2)}
+_SPLIT_CROWDED = {
     64: AttentionTile(32, 64, 4, 2),
     96: AttentionTile(64, 32, 4, 2),
     128: AttentionTile(16, 64, 4, 2),
@@ -198,22 +210,24 @@ _SPLIT_IN_STEP = {
 }
 """Of float32 as products of halves of its digits: the largest whose digits stay in registers.
 
-`_SPLIT_LOW`: where large tiles would be few, or causal ones unequal. Registers hold what it
-multiplies, and so its products wait for no values that are turned in shared memory. On an H200, of
-the time of 128 by 32: 0.67 (128 columns, 3201 keys, causal, 8 heads), 0.59 (2008, 16 heads), 0.51
-(72 columns, 3345, 4 heads), of which 32 by 64, with some of it in memory, took 0.86 to 1.04; 0.82
-of 64 by 32 (44 columns, 1024, 8 heads). 128 by 64 took 0.88, 0.90 and 0.87, and 0.85 of 104 columns
-without a mask (3160 keys, 16 heads). Of 80 columns in two pieces 64 by 32 took 0.53 of 16 by 64 in
-one (7132, causal, 4 heads), 32 by 32 0.76, 32 by 64 1.18. Of 192 columns in two pieces 32 by 32
-took 0.34 of 16 by 32 in one (7420, causal, 8 heads) and 0.32 (3872, a bias, 32 heads); 128 by 32
-took 0.37 and 0.42. Of 256 columns in two pieces 32 by 64, with one block in flight, took 0.46 of 16
-by 32 in one (4096 keys, 32 heads); 32 by 32 0.48 (with two in flight 0.58), 16 by 64 0.53, 64 by 32
-0.75; in one piece 32 by 32 0.73. Where queries end within a tile, its mask is what registers no
-longer hold: then 32 by 64 by four warps took 1.9 of it by eight (256 columns, 5156 keys, causal, 16
-heads), without one 1.08 (8192 keys) and 1.26 (2433 keys, 64 heads). Of 160 columns 32 by 32 took
-3.1 of 16 by 64 (5261 keys, causal, 16 heads), 3.4 (3428 keys, 32 heads), 1.9 (4788 keys, a mask).
-Of 192 columns 32 by 32 by four warps took 1.05 of 32 by 64 by eight (4876 keys, causal, 16 heads).
+`_SPLIT_LOW`: where large tiles would be few, or causal ones unequal; `_SPLIT_CROWDED`: see
+`_LOOSE_EACH`. On an H200, of the best of 16 tiles at each of 15 places: 128 by 64 by eight warps
+took 1.04 to 1.09 up to 64 columns, where 32 by 64 took 1.0 and 1.21, but 1.89 where it is 23
+programs; of 72 to 96 columns 1.0 to 1.05, 64 by 64 1.04 to 1.68 and 64 by 32 1.11 to 1.48; of 128
+columns 32 by 64 took 1.0 (1368 to 9552 keys, one causal), 16 by 64 1.02 to 1.08, 128 by 64 1.04 to
+1.33; of 192 columns 32 by 32 took 1.0 (4208 keys, 16 heads; 4096, causal, 32 heads), 32 by 64 by
+eight warps 1.32 and 1.14. Of 160 columns 32 by 32 took 3.1 of 16 by 64 (5261 keys, causal, 16
+heads), 3.4 (3428 keys, 32 heads), 1.9 (4788 keys, a mask). Of 256 columns in two pieces 32 by 64,
+with one block in flight, took 0.46 of 16 by 32 in one (4096 keys, 32 heads); 32 by 32 0.48 (with
+two in flight 0.58), 16 by 64 0.53, 64 by 32 0.75; in one piece 32 by 32 0.73. Where queries end
+within a tile, its mask is what registers no longer hold: then 32 by 64 by four warps took 1.9 of it
+by eight (256 columns, 5156 keys, causal, 16 heads), without one 1.08 (8192 keys) and 1.26 (2433
+keys, 64 heads).
 """
+
+_LEAST_SPLIT = 64
+"""Rows of float32's heads in two pieces that few programs keep, too: of 72 to 96 columns half of
+them, 32 by 64, took 2.2 to 3.6 of the best tile's time, 64 by 64 1.04 to 1.68."""
 
 _SINGLE_KEYS = 64
 """Most keys of a packed tile in single precision: registers hold what is multiplied."""
@@ -246,20 +260,17 @@ def _ranked(size: AttentionSize, gpu: Gpu) -> list[AttentionTile]:
 def _by_rules(size: AttentionSize, gpu: Gpu) -> AttentionTile:
     if in_groups(size, gpu):
         return _of_groups(size, gpu)[1]
-    tile = next(t for depth, t in _table(size.dtype, gpu).items() if size.depth <= depth)
+    tile = next(t for depth, t in _table(size, gpu).items() if size.depth <= depth)
     if size.queries <= PACKED_QUERIES:
         block = max(32, 64 * 128 // power_above(size.depth))
         if size.dtype.itemsize > 2:
             block = min(block, _SINGLE_KEYS)
         return _fitted(AttentionTile(16, block, 4, tile.stages, packed=True), size)
-    halves = size.dtype.itemsize == 2 and gpu.async_dots
-    if halves and size.masked >= _NUMBER_BYTES and size.depth <= _MOST_MASKED:
-        tile = _MASKED
-    if _is_low(size, tile, gpu):
-        tile = next(t for depth, t in _SPLIT_LOW.items() if size.depth <= depth)
-    tile = _in_fewer_turns(tile, size, gpu)
-    rows = tile.rows
-    while rows > 16 and (rows >= 2 * size.queries or _programs(rows, size) < _least(gpu)):
+    tile = _in_fewer_turns(_lower(size, tile, gpu) or tile, size, gpu)
+    rows, least = tile.rows, _least_rows(size, gpu)
+    while rows > _LEAST_ROWS and (
+        rows >= 2 * size.queries or (rows > least and _programs(rows, size) < _least(gpu))
+    ):
         rows //= 2
     warps = tile.warps if rows == tile.rows else max(4, tile.warps * rows // tile.rows)
     keys = 2 * tile.keys if rows <= 32 < tile.rows and size.depth <= 64 else tile.keys
@@ -270,11 +281,12 @@ def _beside(tile: AttentionTile, size: AttentionSize, gpu: Gpu) -> AttentionTile
     """The tile with a block less in flight where a multiprocessor then holds two programs.
 
     A mask's blocks wait in shared memory, too: 4 x 16 heads of 128, 1948 keys and a bias took 458
-    us on an H200 with three blocks in flight, 367 with two.
+    us on an H200 by 64 x 64 with three blocks in flight, 367 with two. Registers hold one program
+    of eight warps in any case: of 96 and 104 columns 128 x 64 with two took 1.25 to 1.4 of three.
     """
     fewer = replace(tile, stages=tile.stages - 1)
     paired = _resident(size, tile, gpu) < PAIRED_PROGRAMS <= _resident(size, fewer, gpu)
-    halves = size.dtype.itemsize == 2 and gpu.async_dots
+    halves = size.dtype.itemsize == 2 and gpu.async_dots and tile.warps <= _WARPS
     return fewer if halves and size.masked and fewer.stages > 1 and paired else tile
 
 
@@ -293,16 +305,36 @@ def _in_fewer_turns(tile: AttentionTile, size: AttentionSize, gpu: Gpu) -> Atten
     return half if _HALVES * pairs < turns else tile
 
 
-def _is_low(size: AttentionSize, tile: AttentionTile, gpu: Gpu) -> bool:
-    """Whether `_SPLIT_LOW` takes less: tiles of the table are few, or unequally long.
+def _lower(size: AttentionSize, tile: AttentionTile, gpu: Gpu) -> AttentionTile | None:
+    """The tile of few rows where that takes less: tiles of the table are few, or unequally long.
 
     Or a thread has more addresses of a mask's numbers than fit beside scores and sums.
     """
-    split = size.dtype.itemsize == 4 and gpu.splits_floats and gpu.async_dots
-    equal = not size.causal and _filled(_programs(tile.rows, size), gpu) >= _EVEN_WAVES
+    if not _in_digits(size, gpu):
+        return None
     each = tile.rows * tile.keys // (WARP * tile.warps)
-    crowded = size.loose and size.masked >= _LOOSE_BYTES and each > _LOOSE_EACH
-    return split and size.depth <= max(_SPLIT_LOW) and (not equal or crowded)
+    if size.loose and size.masked >= _LOOSE_BYTES and each > _LOOSE_EACH:
+        return next((t for depth, t in _SPLIT_CROWDED.items() if size.depth <= depth), None)
+    programs = _programs(tile.rows, size)
+    even = (
+        _EVEN_CAUSAL_WAVES * gpu.multiprocessors <= programs
+        if size.causal
+        else (_filled(programs, gpu) >= _EVEN_WAVES)
+    )
+    if even:
+        return None
+    return next((t for depth, t in _SPLIT_LOW.items() if size.depth <= depth), None)
+
+
+def _in_digits(size: AttentionSize, gpu: Gpu) -> bool:
+    """Whether products are of halves of float32's digits, by tensor cores that work alone."""
+    return size.dtype.itemsize == 4 and gpu.splits_floats and gpu.async_dots
+
+
+def _least_rows(size: AttentionSize, gpu: Gpu) -> int:
+    """Rows below which tiles do not get for want of programs."""
+    pieces = _in_digits(size, gpu) and not is_whole(size.depth, size.dtype)
+    return _LEAST_SPLIT if pieces and size.depth <= max(_FIRST_PIECES[4]) else _LEAST_ROWS
 
 
 def in_groups(size: AttentionSize, gpu: Gpu) -> bool:
@@ -357,10 +389,11 @@ def _bound(table: Mapping[int, object], size: AttentionSize) -> int:
     return next(depth for depth in table if size.depth <= depth)
 
 
-def _table(dtype: DType, gpu: Gpu) -> dict[int, AttentionTile]:
+def _table(size: AttentionSize, gpu: Gpu) -> dict[int, AttentionTile]:
     """The tile of many queries by the greatest size of a head."""
-    if dtype.itemsize == 2:
-        return _HALF if gpu.async_dots else _HALF_IN_STEP
+    if size.dtype.itemsize == 2:
+        halves = _MASKED if size.masked else _HALF
+        return halves if gpu.async_dots else _HALF_IN_STEP
     if gpu.splits_floats:
         return _SPLIT if gpu.async_dots else _SPLIT_IN_STEP
     return _SINGLE
