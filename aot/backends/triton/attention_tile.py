@@ -143,7 +143,7 @@ _LOOSE_EACH, _LOOSE_BYTES = 16, 4
 its own: 32 heads of 128, 2429 keys and a bias took 7.6 ms on an H200 by 128 x 64, 3.4 by 16 x 64; 4
 heads, 3086 keys 926 us, 643. Of rows of vectors 16 x 64 took 1.15 to 1.7 of it, also of flags."""
 
-_EVEN_WAVES, _EVEN_CAUSAL_WAVES = 0.7, 4
+_EVEN_WAVES, _CAUSAL_WAVES = 0.7, 4
 """The same of large tiles of float32 without a causal mask: of 40 columns, 8 heads and 2812 keys
 176 tiles of 128 by 64 took 1.09 of 32 by 64. And how many tiles a multiprocessor must have under a
 causal one: 64 columns, 64 heads and 2048 keys took 0.86 of 32 by 64."""
@@ -165,17 +165,33 @@ columns 64 by 64 took 0.79 to 0.87 of 64 by 32. Of 80 and 96 columns four warps 
 """
 
 _MASKED = {
+    32: AttentionTile(128, 64, 8, 3),
     96: AttentionTile(64, 32, 4, 3),
     128: AttentionTile(128, 64, 8, 3),
     160: AttentionTile(64, 64, 4, 3),
     192: AttentionTile(128, 64, 8, 3),
     256: AttentionTile(128, 32, 8, 3),
 }
-"""The same under a mask, of numbers or of flags, whose blocks a program waits for, too. On an H200,
-of the best of 18 tiles at each of 14 places, 64 by 32 took 1.0 to 1.1 up to 96 columns, where 128
-by 64 took 1.0 to 1.44 by four warps and 1.05 to 1.59 by eight, 64 by 64 1.0 to 1.24 with two blocks
-of keys in flight and 1.06 to 1.27 with three; of 104 and 128 columns 128 by 64 by eight warps took
-1.0 to 1.07, 64 by 32 1.0 to 1.19; of 256 128 by 32 by eight 1.0, 64 by 64 1.39."""
+_FLAGGED = {64: AttentionTile(64, 32, 4, 3), 96: AttentionTile(128, 64, 4, 3)}
+"""The same under a mask, whose blocks a program waits for, too; `_FLAGGED`: of flags, where that is
+another one.
+
+On an H200, of the best of 18 tiles at each of 14 places: under numbers 64 by 32 took 1.01 to 1.06
+for 40 to 96 columns, where 128 by 64 took 1.0 to 1.35 by four warps, 1.09 to 1.29 by eight, and 64
+by 64 1.0 to 1.24; for 32 columns 1.2 of 128 by 64 by eight. Under flags it took 1.0 to 1.09 up to
+64 columns, 1.1 for 96 (1.13 for 80) of 128 by 64 by four warps. For 104 and 128 columns 128 by 64
+by eight warps took 1.0 to 1.07, 64 by 32 1.0 to 1.19; for 256 128 by 32 by eight 1.0, 64 by 64
+1.39."""
+
+_WIDE = 128
+"""Columns of a head that is one block and not more than registers hold."""
+
+_NUMBER_BYTES = 2
+"""Of a mask's number, at least."""
+
+_BY_TWO, _TWO = AttentionTile(64, 64, 4, 2), 1.08
+"""What may end sooner than `_MASKED` of 97 to 128 columns, and two of it at a time beside one of
+that: 16 heads of 1200 queries under flags took 55 us on an H200, 71 by 160 tiles of 128 by 64."""
 
 _HALF_IN_STEP = {
     64: AttentionTile(128, 64, 8, 3),
@@ -192,17 +208,13 @@ _SINGLE = {
 
 _SPLIT = {
     96: AttentionTile(128, 64, 8, 2),
-    128: AttentionTile(32, 64, 4, 2),
+    128: AttentionTile(32, 64, 4, 2),  # see `_SPLIT_MASKED`
     160: AttentionTile(16, 64, 4, 2),
     192: AttentionTile(32, 32, 4, 2),
     256: AttentionTile(32, 64, 8, 2),
 }
 _SPLIT_LOW = {64: AttentionTile(32, 64, 4, 2)}
-_SPLIT_CROWDED = {
-    64: AttentionTile(32, 64, 4, 2),
-    96: AttentionTile(64, 32, 4, 2),
-    128: AttentionTile(16, 64, 4, 2),
-}
+_SPLIT_MASKED, _SPLIT_MASKED_LOW = AttentionTile(128, 64, 8, 1), AttentionTile(16, 64, 4, 2)
 _SPLIT_IN_STEP = {
     64: AttentionTile(64, 32, 4, 2),
     128: AttentionTile(32, 32, 8, 2),
@@ -210,10 +222,12 @@ _SPLIT_IN_STEP = {
 }
 """Of float32 as products of halves of its digits: the largest whose digits stay in registers.
 
-`_SPLIT_LOW`: where large tiles would be few, or causal ones unequal; `_SPLIT_CROWDED`: see
-`_LOOSE_EACH`. On an H200, of the best of 16 tiles at each of 15 places: 128 by 64 by eight warps
-took 1.04 to 1.09 up to 64 columns, where 32 by 64 took 1.0 and 1.21, but 1.89 where it is 23
-programs; of 72 to 96 columns 1.0 to 1.05, 64 by 64 1.04 to 1.68 and 64 by 32 1.11 to 1.48; of 128
+`_SPLIT_LOW`: where large tiles would be few, or causal ones unequal; `_SPLIT_MASKED`: of 97 to 128
+columns under a mask, of whose numbers 32 by 64 has no room: it took 1.43 to 1.75 of these two (512
+to 4096 keys, flags and numbers). On an H200, of the best of 16 tiles at each of 15 places: 128 by
+64 by eight warps took 1.04 to 1.09 up to 64 columns, where 32 by 64 took 1.0 and 1.21, but 1.89
+where it is 23 programs; of 72 to 96 columns 1.0 to 1.05, 64 by 64 1.04 to 1.68 and 64 by 32 1.11 to
+1.48, also where no vector loads a mask's numbers (2770 and 2586 keys); of 128
 columns 32 by 64 took 1.0 (1368 to 9552 keys, one causal), 16 by 64 1.02 to 1.08, 128 by 64 1.04 to
 1.33; of 192 columns 32 by 32 took 1.0 (4208 keys, 16 heads; 4096, causal, 32 heads), 32 by 64 by
 eight warps 1.32 and 1.14. Of 160 columns 32 by 32 took 3.1 of 16 by 64 (5261 keys, causal, 16
@@ -260,13 +274,13 @@ def _ranked(size: AttentionSize, gpu: Gpu) -> list[AttentionTile]:
 def _by_rules(size: AttentionSize, gpu: Gpu) -> AttentionTile:
     if in_groups(size, gpu):
         return _of_groups(size, gpu)[1]
-    tile = next(t for depth, t in _table(size, gpu).items() if size.depth <= depth)
+    tile = _of_depth(_table(size, gpu), size)
     if size.queries <= PACKED_QUERIES:
         block = max(32, 64 * 128 // power_above(size.depth))
         if size.dtype.itemsize > 2:
             block = min(block, _SINGLE_KEYS)
         return _fitted(AttentionTile(16, block, 4, tile.stages, packed=True), size)
-    tile = _in_fewer_turns(_lower(size, tile, gpu) or tile, size, gpu)
+    tile = _in_fewer_turns(_lower(tile, size, gpu), size, gpu)
     rows, least = tile.rows, _least_rows(size, gpu)
     while rows > _LEAST_ROWS and (
         rows >= 2 * size.queries or (rows > least and _programs(rows, size) < _least(gpu))
@@ -291,39 +305,41 @@ def _beside(tile: AttentionTile, size: AttentionSize, gpu: Gpu) -> AttentionTile
 
 
 def _in_fewer_turns(tile: AttentionTile, size: AttentionSize, gpu: Gpu) -> AttentionTile:
-    """The tile, or one of half of it where programs of these, two at a time, end sooner."""
-    half = replace(tile, rows=tile.rows // 2, keys=tile.keys // 2, warps=max(4, tile.warps // 2))
-    alone = (
-        _resident(size, tile, gpu) == 1
-        and size.queries > tile.rows
-        and _resident(size, half, gpu) >= PAIRED_PROGRAMS
-    )
-    if size.causal or size.masked or size.dtype.itemsize != 2 or not alone:
+    """The tile, or one of half its rows where programs of these, two at a time, end sooner."""
+    if size.causal or size.dtype.itemsize != 2 or size.queries <= tile.rows:
         return tile
     turns = -(-_programs(tile.rows, size) // gpu.multiprocessors)
+    if size.masked:
+        # The last one of a multiprocessor has it for itself.
+        halves = -(-_programs(_BY_TWO.rows, size) // gpu.multiprocessors) / PAIRED_PROGRAMS
+        wide = gpu.async_dots and max(_FLAGGED) < size.depth <= _WIDE
+        return _BY_TWO if wide and _TWO * halves < turns else tile
+    half = replace(tile, rows=tile.rows // 2, keys=tile.keys // 2, warps=max(4, tile.warps // 2))
+    alone = _resident(size, tile, gpu) == 1 and _resident(size, half, gpu) >= PAIRED_PROGRAMS
     pairs = -(-_programs(half.rows, size) // (PAIRED_PROGRAMS * gpu.multiprocessors))
-    return half if _HALVES * pairs < turns else tile
+    return half if alone and _HALVES * pairs < turns else tile
 
 
-def _lower(size: AttentionSize, tile: AttentionTile, gpu: Gpu) -> AttentionTile | None:
-    """The tile of few rows where that takes less: tiles of the table are few, or unequally long.
+def _lower(tile: AttentionTile, size: AttentionSize, gpu: Gpu) -> AttentionTile:
+    """The tile, or one of fewer rows where that takes less: such ones are few, or unequally long.
 
     Or a thread has more addresses of a mask's numbers than fit beside scores and sums.
     """
     if not _in_digits(size, gpu):
-        return None
+        return tile
+    low = next((t for depth, t in _SPLIT_LOW.items() if size.depth <= depth), tile)
+    if size.masked and tile == _SPLIT[_WIDE]:
+        tile, low = _SPLIT_MASKED, _SPLIT_MASKED_LOW
     each = tile.rows * tile.keys // (WARP * tile.warps)
-    if size.loose and size.masked >= _LOOSE_BYTES and each > _LOOSE_EACH:
-        return next((t for depth, t in _SPLIT_CROWDED.items() if size.depth <= depth), None)
+    crowded = size.loose and size.masked >= _LOOSE_BYTES and each > _LOOSE_EACH
     programs = _programs(tile.rows, size)
-    even = (
-        _EVEN_CAUSAL_WAVES * gpu.multiprocessors <= programs
-        if size.causal
-        else (_filled(programs, gpu) >= _EVEN_WAVES)
-    )
-    if even:
-        return None
-    return next((t for depth, t in _SPLIT_LOW.items() if size.depth <= depth), None)
+    equal = _filled(programs, gpu) >= _EVEN_WAVES and not size.causal
+    return tile if (equal or _many(programs, size, gpu)) and not crowded else low
+
+
+def _many(programs: int, size: AttentionSize, gpu: Gpu) -> bool:
+    """Whether causal tiles are so many that long ones end while short ones fill the rest."""
+    return size.causal and programs >= _CAUSAL_WAVES * gpu.multiprocessors
 
 
 def _in_digits(size: AttentionSize, gpu: Gpu) -> bool:
@@ -392,8 +408,10 @@ def _bound(table: Mapping[int, object], size: AttentionSize) -> int:
 def _table(size: AttentionSize, gpu: Gpu) -> dict[int, AttentionTile]:
     """The tile of many queries by the greatest size of a head."""
     if size.dtype.itemsize == 2:
-        halves = _MASKED if size.masked else _HALF
-        return halves if gpu.async_dots else _HALF_IN_STEP
+        if not gpu.async_dots:
+            return _HALF_IN_STEP
+        flags = _FLAGGED if size.masked < _NUMBER_BYTES and size.depth <= max(_FLAGGED) else None
+        return (flags or _MASKED) if size.masked else _HALF
     if gpu.splits_floats:
         return _SPLIT if gpu.async_dots else _SPLIT_IN_STEP
     return _SINGLE
