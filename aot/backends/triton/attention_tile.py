@@ -227,9 +227,8 @@ columns under a mask, of whose numbers 32 by 64 has no room: it took 1.43 to 1.7
 to 4096 keys, flags and numbers). On an H200, of the best of 16 tiles at each of 15 places: 128 by
 64 by eight warps took 1.04 to 1.09 up to 64 columns, where 32 by 64 took 1.0 and 1.21, but 1.89
 where it is 23 programs; of 72 to 96 columns 1.0 to 1.05, 64 by 64 1.04 to 1.68 and 64 by 32 1.11 to
-1.48, also where no vector loads a mask's numbers (2770 and 2586 keys); of 128
-columns 32 by 64 took 1.0 (1368 to 9552 keys, one causal), 16 by 64 1.02 to 1.08, 128 by 64 1.04 to
-1.33; of 192 columns 32 by 32 took 1.0 (4208 keys, 16 heads; 4096, causal, 32 heads), 32 by 64 by
+1.48, also where no vector loads a mask's numbers (2770 and 2586 keys); of 128 columns 32 by 64 took
+1.0 (1368 to 9552 keys, one causal), 16 by 64 1.02 to 1.08, 128 by 64 1.04 to 1.33; of 192 columns 32 by 32 took 1.0 (4208 keys, 16 heads; 4096, causal, 32 heads), 32 by 64 by
 eight warps 1.32 and 1.14. Of 160 columns 32 by 32 took 3.1 of 16 by 64 (5261 keys, causal, 16
 heads), 3.4 (3428 keys, 32 heads), 1.9 (4788 keys, a mask). Of 256 columns in two pieces 32 by 64,
 with one block in flight, took 0.46 of 16 by 32 in one (4096 keys, 32 heads); 32 by 32 0.48 (with
@@ -279,7 +278,9 @@ def _by_rules(size: AttentionSize, gpu: Gpu) -> AttentionTile:
         block = max(32, 64 * 128 // power_above(size.depth))
         if size.dtype.itemsize > 2:
             block = min(block, _SINGLE_KEYS)
-        return _fitted(AttentionTile(16, block, 4, tile.stages, packed=True), size)
+        # With a second block in flight a multiprocessor holds one such program, not three.
+        stages = _SPLIT_MASKED.stages if tile == _SPLIT[_WIDE] else tile.stages
+        return _fitted(AttentionTile(16, block, 4, stages, packed=True), size)
     tile = _in_fewer_turns(_lower(tile, size, gpu), size, gpu)
     rows, least = tile.rows, _least_rows(size, gpu)
     while rows > _LEAST_ROWS and (

@@ -262,6 +262,8 @@ def test_numbers_of_masks_that_no_vector_loads_have_small_tiles():
     assert tile(4, loose=True) == AttentionTile(16, 64, 4, 2)
     assert tile(4, loose=False).rows == tile(1, loose=True).rows == 128
     assert tile(0, loose=False) == AttentionTile(32, 64, 4, 2)
+    packed = attention_tile(size(queries=4, dtype=FLOAT32, is_causal=False), GPUS["sm_90"])
+    assert (packed.packed, packed.keys, packed.stages) == (True, 64, 1)
 
 
 def test_a_mask_is_loose_where_its_rows_are():
