@@ -228,14 +228,14 @@ to 4096 keys, flags and numbers). On an H200, of the best of 16 tiles at each of
 64 by eight warps took 1.04 to 1.09 up to 64 columns, where 32 by 64 took 1.0 and 1.21, but 1.89
 where it is 23 programs; of 72 to 96 columns 1.0 to 1.05, 64 by 64 1.04 to 1.68 and 64 by 32 1.11 to
 1.48, also where no vector loads a mask's numbers (2770 and 2586 keys); of 128 columns 32 by 64 took
-1.0 (1368 to 9552 keys, one causal), 16 by 64 1.02 to 1.08, 128 by 64 1.04 to 1.33; of 192 columns 32 by 32 took 1.0 (4208 keys, 16 heads; 4096, causal, 32 heads), 32 by 64 by
-eight warps 1.32 and 1.14. Of 160 columns 32 by 32 took 3.1 of 16 by 64 (5261 keys, causal, 16
-heads), 3.4 (3428 keys, 32 heads), 1.9 (4788 keys, a mask). Of 256 columns in two pieces 32 by 64,
-with one block in flight, took 0.46 of 16 by 32 in one (4096 keys, 32 heads); 32 by 32 0.48 (with
-two in flight 0.58), 16 by 64 0.53, 64 by 32 0.75; in one piece 32 by 32 0.73. Where queries end
-within a tile, its mask is what registers no longer hold: then 32 by 64 by four warps took 1.9 of it
-by eight (256 columns, 5156 keys, causal, 16 heads), without one 1.08 (8192 keys) and 1.26 (2433
-keys, 64 heads).
+1.0 (1368 to 9552 keys, one causal), 16 by 64 1.02 to 1.08, 128 by 64 1.04 to 1.33; of 192 columns
+32 by 32 took 1.0 (4208 keys, 16 heads; 4096, causal, 32 heads), 32 by 64 by eight warps 1.32 and
+1.14. Of 160 columns 32 by 32 took 3.1 of 16 by 64 (5261 keys, causal, 16 heads), 3.4 (3428 keys, 32
+heads), 1.9 (4788 keys, a mask). Of 256 columns in two pieces 32 by 64, with one block in flight,
+took 0.46 of 16 by 32 in one (4096 keys, 32 heads); 32 by 32 0.48 (with two in flight 0.58), 16 by
+64 0.53, 64 by 32 0.75; in one piece 32 by 32 0.73. Where queries end within a tile, its mask is
+what registers no longer hold: then 32 by 64 by four warps took 1.9 of it by eight (256 columns,
+5156 keys, causal, 16 heads), without one 1.08 (8192 keys) and 1.26 (2433 keys, 64 heads).
 """
 
 _LEAST_SPLIT = 64
