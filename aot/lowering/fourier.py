@@ -21,7 +21,7 @@ from aot.ir.dtypes import FLOAT64, DType
 from aot.ir.nests import View
 from aot.ir.scalar import Node, cast, const, reduce_
 from aot.ir.templates.base import TemplateCall
-from aot.ir.templates.fft import GREATEST_PRIME, Fft, radices
+from aot.ir.templates.fft import GREATEST_PRIME, WIDEST, Fft, digits_of, padded, radices
 from aot.ir.templates.open_fft import OpenFft
 from aot.ir.templates.real_fft import RealFft
 from aot.lowering import exprs as e
@@ -41,6 +41,9 @@ _LEAST_SIDE = 8
 
 MOST_UNSPLIT = 1 << 16
 """Points up to which neighbours side by side are transformed in one step: its table is small."""
+
+_UNLIKE = 4
+"""How many times one step's points the other may have, where that wastes less room."""
 
 _FINE = 32
 """Rows of the finer of two tables of factors, where one has many rows."""
@@ -160,9 +163,22 @@ def _factors(
 
 
 def split(n: int) -> tuple[int, int]:
-    """n as a product of two numbers that are as alike as can be; (n, 1) where a step serves."""
+    """n as a product of two numbers that are as alike as can be; (n, 1) where a step serves.
+
+    Large numbers are those, nearly alike, whose digits waste the least room, then the fewest.
+    """
     sides = [k for k in range(_LEAST_SIDE, math.isqrt(n) + 1) if n % k == 0]
-    return (sides[-1], n // sides[-1]) if n >= _LEAST_SPLIT and sides else (n, 1)
+    if n < _LEAST_SPLIT or not sides:
+        return n, 1
+    near = [k for k in sides if n > MOST_UNSPLIT and n <= _UNLIKE * k * k]
+    side = min(near, key=lambda k: (*_room(k, n // k), -k), default=sides[-1])
+    return side, n // side
+
+
+def _room(*sides: int) -> tuple[int, int]:
+    """Points of tiles of both sides, and passes over them."""
+    digits = [digits_of(side, WIDEST) for side in sides]
+    return math.prod(map(padded, digits)), sum(map(len, digits))
 
 
 def is_smooth(n: int) -> bool:

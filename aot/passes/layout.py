@@ -485,7 +485,7 @@ class _Copies:
         if self.graph.buffers[view.buffer].kind == "weight" and call.packs(role, support):
             return ""
         if strides[role] is None:
-            return f"operand {role} is no plain view of it"
+            return "" if support.any_view else f"operand {role} is no plain view of it"
         if self._stored_walk(call, role, view, support, strides) is not None:
             return f"the template reads operand {role} in another order of memory"
         unfit = call.misfit(role, support, strides, self.hints)

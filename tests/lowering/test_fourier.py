@@ -26,6 +26,15 @@ def test_long_rows_are_products_of_numbers_that_are_alike(n: int, wanted: tuple[
     assert split(n) == wanted
 
 
+@pytest.mark.parametrize(
+    ("n", "wanted"),
+    [(1 << 20, (1024, 1024)), (10**6, (625, 1600)), (500_000, (625, 800)), (40**3, (250, 256))],
+)
+def test_sides_of_large_numbers_waste_little_room(n: int, wanted: tuple[int, int]) -> None:
+    """Digits have room for powers of two: 1000 points take 2048 places, 625 and 1600 3072."""
+    assert split(n) == wanted
+
+
 def test_a_great_prime_is_a_convolution_by_a_power_of_two_or_nearly() -> None:
     graph = lowered(torch.fft.fft, torch.randn(3, 127, dtype=torch.complex64))
     there, back = templates(graph)

@@ -11,33 +11,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from aot.backends.triton.tiling import power_above
-from aot.ir.templates.fft import radices
 
 Line = Callable[[str], None]
 Names = tuple[str, str]
 """Of the real and the imaginary part."""
-
-_WIDEST_ODD = 27
-"""The greatest product of odd primes that is one digit."""
-
-
-def digits_of(n: int, widest: int) -> tuple[int, ...]:
-    """Factors of n, a pass each; odd primes together where padding to powers of two stays alike."""
-    found: list[int] = []
-    for radix in radices(n, widest):
-        last = found[-1] if found else 2
-        both = last * radix
-        alike = power_above(both) <= power_above(last) * power_above(radix)
-        if last % 2 and radix % 2 and both <= _WIDEST_ODD and alike:
-            found[-1] = both
-        else:
-            found.append(radix)
-    return tuple(found) or (1,)
-
-
-def padded(digits: Sequence[int]) -> int:
-    """Points of a tile: each digit has room for a power of two."""
-    return math.prod(map(power_above, digits))
 
 
 @dataclass(frozen=True)

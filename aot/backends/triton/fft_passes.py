@@ -11,16 +11,13 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from aot.backends.triton.context import KernelContext
-from aot.backends.triton.fft_digits import Digit, Names, Transforms, digits_of, number_text
+from aot.backends.triton.fft_digits import Digit, Names, Transforms, number_text
 from aot.backends.triton.text import Writer, joined, taken_apart
 from aot.backends.triton.tiling import power_above
 from aot.ir.dtypes import DType
 from aot.ir.kernels import TemplateKernel
-from aot.ir.templates.fft import Fft
+from aot.ir.templates.fft import WIDEST, Fft, digits_of
 from aot.symbolic import is_int, substitute
-
-_WIDEST = 16
-"""Points of the widest digit that is a power of two."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +38,7 @@ def is_row(call: Fft) -> bool:
 def fft_digits(call: Fft) -> tuple[int, ...]:
     """The digits of points' numbers, in the order of the passes."""
     first, second = call.sizes
-    return (*digits_of(first, _WIDEST), *(digits_of(second, _WIDEST) if second > 1 else ()))
+    return (*digits_of(first, WIDEST), *(digits_of(second, WIDEST) if second > 1 else ()))
 
 
 @dataclass(frozen=True)
@@ -67,7 +64,7 @@ class FftKernel:
     @property
     def count(self) -> int:
         """Digits of the first of both sizes."""
-        return len(digits_of(self.call.sizes[0], _WIDEST))
+        return len(digits_of(self.call.sizes[0], WIDEST))
 
     @cached_property
     def are_pairs(self) -> bool:
@@ -247,23 +244,61 @@ class Passes:
         self.line(f"row = tl.where({test}, {point}, 0)" if test else f"row = {point}")
         self.line(f"column = tl.where({test}, {column}, 0)" if test else f"column = {column}")
         step = t.call.sizes[0] // t.digits[k]
-        return [self._times_factors(y, f"row + {j * step}", "column") for j, y in enumerate(x)]
+        made = []
+        for j, y in enumerate(x):
+            made.append(y)
+            for place in self._table_rows(f"row + {j * step}"):
+                made[-1] = self._times(made[-1], self._factor_at(place))
+        return made
 
-    def _times_factors(self, x: Names, row: str, column: str) -> Names:
-        """Times what both tables say."""
+    def _row_factors(self, count: int, step: int) -> list[Names]:
+        """What the tables say of `column` and each of the rows `row` + j step, j < count.
+
+        That is what they say of `row` times what they say of j step, which is a product of at most
+        four numbers: a few loads in place of one for each result.
+        """
+        first = self._factor_at(*self._table_rows("row"))
+        factors, powers = [first], dict[int, Names]()
+        for j in range(1, count):
+            low = j & -j
+            powers[j] = (
+                self._factor_at(*self._known_rows(j * step))
+                if low == j
+                else self._times(powers[low], powers[j - low])
+            )
+            factors.append(self._times(first, powers[j]))
+        return factors
+
+    def _factor_at(self, *places: tuple[str, str]) -> Names:
+        """The product of what tables say of rows and `column`."""
+        first, *others = (
+            self.transforms.fresh(*(f"{table}(args, {part}, {at}, column)" for part in range(2)))
+            for table, at in places
+        )
+        for other in others:
+            first = self._times(first, other)
+        return first
+
+    def _table_rows(self, row: str) -> list[tuple[str, str]]:
+        """Tables and rows of them whose product is the factor of a row."""
+        block, whole = self._blocks()
+        if whole:
+            return [("load_fine", f"({row})")]
+        return [("load_fine", f"({row}) % {block}"), ("load_coarse", f"({row}) // {block}")]
+
+    def _known_rows(self, row: int) -> list[tuple[str, str]]:
+        """The same of a row that is known, and not 0: row 0 of a table is 1."""
+        block, whole = self._blocks()
+        if whole:
+            return [("load_fine", str(row))]
+        places = (("load_fine", row % block), ("load_coarse", row // block))
+        return [(table, str(at)) for table, at in places if at]
+
+    def _blocks(self) -> tuple[int, bool]:
+        """Rows of the finer table, and whether it has all."""
         fine, coarse = self.t.call.fine, self.t.call.coarse
         assert fine is not None and coarse is not None
-        block = int(fine.axes[1].extent)
-        whole = is_int(coarse.axes[1].extent, 1)
-        rows = [("load_fine", f"({row})" if whole else f"({row}) % {block}")]
-        if not whole:
-            rows.append(("load_coarse", f"({row}) // {block}"))
-        for table, at in rows:
-            factor = self.transforms.fresh(
-                *(f"{table}(args, {part}, {at}, {column})" for part in range(2))
-            )
-            x = self._times(x, factor)
-        return x
+        return int(fine.axes[1].extent), is_int(coarse.axes[1].extent, 1)
 
     def _times(self, a: Names, b: Names) -> Names:
         return self.transforms.fresh(
@@ -307,8 +342,9 @@ class Passes:
             self.line(f"point = {point}")
             self.line(f"pair = lane * 2 + tl.arange(0, {2 * tile.lanes})[None, :]")
             shape, most, scale = f"[{count}, {2 * tile.lanes}]", t.points, 1
+        factors = self._first_factors(count)
         for j, y in enumerate(x):
-            re, im = self._factored(y, j * step, count)
+            re, im = self._times(y, factors[j]) if factors else y
             if t.call.inverse:
                 re, im = im, re
             value = f"tl.reshape(tl.join({re}, {im}), {shape})"
@@ -320,16 +356,14 @@ class Passes:
             where = f"rows, {place}" if t.is_row else f"{place}, pair"
             self.line(f"finish(args, first, {where}, {value})")
 
-    def _factored(self, y: Names, add: int, count: int) -> Names:
-        """Where the call is the first step of a longer one, results times roots of that."""
+    def _first_factors(self, count: int) -> list[Names]:
+        """Where the call is the first step of a longer one, roots of that for each result."""
         t, fine = self.t, self.t.call.fine
         if fine is None or t.call.others is not None:
-            return y
-        last = len(t.digits) - 1
-        if add == 0:
-            point, test = number_text("turn", t.results(last))
-            self.line(f"turn = tl.arange(0, {count})[None, :, None]")
-            self.line(f"row = tl.where({test}, {point}, 0)" if test else f"row = {point}")
-            own = f"(lane + tl.arange(0, {t.tile.lanes})[None, None, :]) // each"
-            self.line(f"column = tl.minimum({own}, {int(fine.axes[2].extent) - 1})")
-        return self._times_factors(y, f"row + {add}", "column")
+            return []
+        point, test = number_text("turn", t.results(len(t.digits) - 1))
+        self.line(f"turn = tl.arange(0, {count})[None, :, None]")
+        self.line(f"row = tl.where({test}, {point}, 0)" if test else f"row = {point}")
+        own = f"(lane + tl.arange(0, {t.tile.lanes})[None, None, :]) // each"
+        self.line(f"column = tl.minimum({own}, {int(fine.axes[2].extent) - 1})")
+        return self._row_factors(t.digits[-1], t.points // t.digits[-1])

@@ -12,7 +12,6 @@ from dataclasses import replace
 
 from aot.backends.triton.context import TileDim, make_context
 from aot.backends.triton.dot import finish_tile, with_ranges
-from aot.backends.triton.fft_digits import padded
 from aot.backends.triton.fft_passes import FftKernel, FftTile, Passes, fft_digits, is_row
 from aot.backends.triton.gpu import Gpu
 from aot.backends.triton.hooks import Hooks
@@ -25,7 +24,7 @@ from aot.ir.kernel_facts import template_call
 from aot.ir.kernels import KernelGraph, TemplateKernel
 from aot.ir.nests import Axis, Buffer, View
 from aot.ir.scalar import load
-from aot.ir.templates.fft import Fft
+from aot.ir.templates.fft import Fft, padded
 from aot.symbolic import (
     Symbol,
     ceil_div,
@@ -45,8 +44,12 @@ _LEAST_LANES = 32
 _LANES = 256
 """Bytes of neighbours that a program reads where there is room."""
 
-_EACH = 16
-"""Numbers of a thread, about."""
+_EACH, _EACH_FULL = 16, 32
+"""Numbers of a thread, about: as a rule, and of programs of neighbours that have all the room.
+There, a digit of 25 points in float64 alone takes 100 of the 128 registers that 16 warps leave."""
+
+_WARPS = 16
+"""Of the greatest programs."""
 
 _POINT, _LANE, _PAIR = var("fft_point"), var("fft_lane"), var("fft_pair")
 
@@ -73,7 +76,9 @@ def fft_tile(call: Fft, dtype: DType, hints: Hints, gpu: Gpu) -> FftTile:
     else:
         lanes = max(_LEAST_LANES // number, min(_LANES // number, _MOST_BYTES // number // points))
         lanes, rows = min(lanes, power_above(inner)), 1
-    warps = max(1, min(16, points * lanes * rows // (WARP * _EACH)))
+    full = lanes > 1 and points * lanes * number == _MOST_BYTES
+    each = WARP * (_EACH_FULL if full else _EACH)
+    warps = max(1, min(_WARPS, points * lanes * rows // each))
     return FftTile(rows, lanes, points, warps)
 
 

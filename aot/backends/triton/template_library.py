@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from aot.backends.triton import matrix_reflections, matrix_rotations, matrix_spectra
 from aot.backends.triton.body import Body
 from aot.backends.triton.context import KernelContext, TileDim, Value, make_context
-from aot.backends.triton.dot import finish_tile
+from aot.backends.triton.dot import finish_tile, with_ranges
 from aot.backends.triton.gpu import Gpu
 from aot.backends.triton.hooks import Hooks
 from aot.backends.triton.kernel import NAME, EmittedKernel, line_grid, program_id
@@ -26,10 +26,12 @@ from aot.ir.dtypes import FLOAT32, FLOAT64, DType
 from aot.ir.hints import Hints
 from aot.ir.kernel_facts import template_call
 from aot.ir.kernels import KernelGraph, Stage, TemplateKernel
-from aot.ir.nests import Buffer, LoopNest, View
-from aot.ir.scalar import Access, load, loads
+from aot.ir.nests import Axis, Buffer, LoopNest, Store, View
+from aot.ir.scalar import Access, load, loads, substitute_index
 from aot.ir.templates.library import LibraryCall
-from aot.symbolic import Expr, Symbol, ceil_div, integer, is_int, product, substitute
+from aot.symbolic import Expr, Symbol, ceil_div, integer, is_int, product, substitute, var
+
+_PLACE = var("matrix_place")
 
 LIMIT = 64
 """Rows and columns of the largest matrices that a program holds."""
@@ -266,7 +268,8 @@ def emit_library(
 ) -> EmittedKernel:
     """The kernel of a call of a routine and its epilogue."""
     call = template_call(kernel, LibraryCall)
-    context = make_context(kernel, graph, gpu)
+    parts = (axis for axes in _part_axes(call).values() for axis in axes)
+    context = with_ranges(make_context(kernel, graph, gpu), parts)
     dtype = graph.buffers[call.a.buffer].dtype
     tile = matrix_tile(call, dtype, hints, gpu)
     routine = _chosen(call)
@@ -398,7 +401,8 @@ def _write_finish(
     """The hook that stores elements of records, and what nests make of the part they belong to."""
     batch, column = call.output.axes
     whole = tuple(stage for stage in kernel.stages if stage.inner == call.output.axes)
-    with hooks.function("finish", "m", "n", "values", "PART: tl.constexpr") as body:
+    parameters = ("m", "n", "values", "PART: tl.constexpr", "row=None", "column=None")
+    with hooks.function("finish", *parameters) as body:
         body.take_dim(TileDim("m", (batch,), tile.matrices, 0, width="m.shape[0]"))
         body.wide_stores = True
         if whole or call.output.buffer in kernel.writes:
@@ -410,20 +414,68 @@ def _write_finish(
         body.writer.line("return")
 
 
+def _name_places(
+    body: Body, symbols: tuple[Symbol, Symbol], place: str, width: str, dim: str
+) -> None:
+    """Names the row and the column of a place among rows of some width, where nobody knows them."""
+    row, column = (body.fresh("i") for _ in symbols)
+    body.writer.line(f"{row} = ({place}) // ({width}) if row is None else row")
+    body.writer.line(f"{column} = ({place}) % ({width}) if column is None else column")
+    for symbol, name in zip(symbols, (row, column), strict=True):
+        body.name_axis(symbol, name, dim)
+
+
+def _part_axes(call: LibraryCall) -> dict[int, tuple[Axis, Axis]]:
+    """Axes of the parts that are matrices of known sizes, but rows of which dividing is cheap."""
+    found = {}
+    for number, shape in enumerate(call.routine.parts(call.sizes).values()):
+        if len(shape) == 2 and all(map(is_int, shape)) and power_above(int(shape[1])) != shape[1]:
+            names = (var(f"part{number}_{k}") for k in range(2))
+            row, column = (Axis(s, size) for s, size in zip(names, shape, strict=True))
+            found[number] = row, column
+    return found
+
+
 def _write_part(body: Body, call: LibraryCall, stage: Stage, nest: LoopNest, name: str) -> None:
     """What a nest makes of the columns of records that it reads, `name` the number of each."""
     rows, columns = stage.inner
-    start = _part_start(call, stage, nest)
-    touched = [f"PART == {k}" for k in _parts_between(call, start, start + columns.extent)]
-    with body.loop(f"if {' or '.join(touched)}"):
-        first, count = (index_text(e, body.context.names) for e in (start, columns.extent))
-        body.writer.line(f"{name} = tl.where(n >= {first}, n - ({first}), {count})")
-        body.take_dim(TileDim(name, (columns,), 1, 0, scattered=True, width="n.shape[0]"))
-        body.name_axis(rows.symbol, "m", "m")
-        view, dtype = call.output, body.context.buffers[call.output.buffer].dtype
-        body.define_buffer(view.buffer, Value("values", dtype, frozenset(("m", name))))
-        for store in nest.stores:
-            body.store(store)
+    start, known = _part_start(call, stage, nest), _part_axes(call)
+    touched = _parts_between(call, start, start + columns.extent)
+    plain = [number for number in touched if number not in known]
+    for numbers in (*([plain] if plain else []), *([n] for n in touched if n in known)):
+        with body.loop(f"if {' or '.join(f'PART == {k}' for k in numbers)}"):
+            first, count = (index_text(e, body.context.names) for e in (start, columns.extent))
+            body.writer.line(f"{name} = tl.where(n >= {first}, n - ({first}), {count})")
+            body.take_dim(TileDim(name, (columns,), 1, 0, scattered=True, width="n.shape[0]"))
+            body.name_axis(rows.symbol, "m", "m")
+            view, dtype = call.output, body.context.buffers[call.output.buffer].dtype
+            body.define_buffer(view.buffer, Value("values", dtype, frozenset(("m", name))))
+            place: dict[Symbol, Expr] = {}
+            if numbers[0] in known:
+                row, column = known[numbers[0]]
+                before = (_part_begin(call, numbers[0]) - start).expand()
+                width = index_text(column.extent, body.context.names)
+                at = f"{name} - ({index_text(before, body.context.names)})"
+                _name_places(body, (row.symbol, column.symbol), at, width, name)
+                place = {columns.symbol: before + row.symbol * column.extent + column.symbol}
+            for store in nest.stores:
+                body.store(_placed(store, place))
+
+
+def _placed(store: Store, place: Mapping[Symbol, Expr]) -> Store:
+    """The store with symbols in terms of others."""
+    if not place:
+        return store
+    index = tuple(substitute(e, place) for e in store.index)
+    (value, *bound) = substitute_index((store.value, *(n for _, n in store.binds)), place)
+    binds = tuple((s, n) for (s, _), n in zip(store.binds, bound, strict=True))
+    return replace(store, index=index, value=value, binds=binds)
+
+
+def _part_begin(call: LibraryCall, number: int) -> Expr:
+    """The column of a record where a part begins."""
+    shapes = list(call.routine.parts(call.sizes).values())[:number]
+    return sum((product(shape) for shape in shapes), integer(0))
 
 
 def _part_start(call: LibraryCall, stage: Stage, nest: LoopNest) -> Expr:
@@ -452,8 +504,11 @@ def _parts_between(call: LibraryCall, start: Expr, end: Expr) -> list[int]:
 def _write_load(hooks: Hooks, name: str, view: View, dtype: DType, tile: MatrixTile) -> None:
     """The hook that reads elements of matrices: their numbers are flat, row by row."""
     batch, row, column = view.axes
-    with hooks.function(name, "m", "n") as body:
+    with hooks.function(name, "m", "n", "row=None", "column=None") as body:
         body.take_dim(TileDim("m", (batch,), tile.matrices, 0, width="m.shape[0]"))
-        body.take_dim(TileDim("n", (row, column), 1, 0, scattered=True, width="n.shape[0]"))
+        points = Axis(_PLACE, product((row.extent, column.extent)))
+        body.take_dim(TileDim("n", (points,), 1, 0, scattered=True, width="n.shape[0]"))
+        width = index_text(column.extent, body.context.names)
+        _name_places(body, (row.symbol, column.symbol), "n", width, "n")
         value = body.value(load(view.buffer, dtype, view.index))
         body.writer.line(f"return {body.padded(value, frozenset(('m', 'n')))}")

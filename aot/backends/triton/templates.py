@@ -304,7 +304,7 @@ _ROWS = (
     # Their instructions count on the warps of a program, which shared launches may change.
     Template(Support(DigitCounts), emit_digit_counts, _always),
     Template(Support(DigitPlaces), emit_digits, _always),
-    Template(Support(Fft, takes_fft), emit_fft, _never),
+    Template(Support(Fft, takes_fft, any_view=True), emit_fft, _never),
     Template(
         LibrarySupport(LibraryCall, takes_small, leaves_to_host=left_to_host), emit_library, _never
     ),

@@ -347,11 +347,13 @@ class Support(Generic[K]):
         accepts: Why the template does not take a call ("" when it does), from the call, the
             graph's buffers and the sizes' hints.
         takes_producer: It evaluates pointwise nests in place of loading an operand.
+        any_view: It reads operands by their indices, also where these are no plain strides.
     """
 
     kind: type[K]
     accepts: Callable[[K, Mapping[str, Buffer], Hints], str] = takes_all
     takes_producer: bool = False
+    any_view: bool = False
 
     def of_type(self, dtype: DType) -> Support[K]:
         """The same with what holds for operands of a type alone."""

@@ -10,7 +10,7 @@ Roots of unity come in tables, which are made in float64.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -35,8 +35,11 @@ from aot.symbolic import Expr, FloorDiv, Modulo, integer, product, substitute, v
 GREATEST_PRIME = 31
 """Of the lengths that are transformed by factors."""
 
-_WIDEST = 16
-"""Points of the small transforms that nests compute by their definition."""
+WIDEST = 16
+"""Points of the widest small transform that is a power of two."""
+
+_WIDEST_ODD = 27
+"""The greatest product of odd primes that is one digit."""
 
 _B, _P, _K, _Q, _C, _I, _J = (var(f"i{d}") for d in range(7))
 
@@ -64,6 +67,29 @@ def radices(n: int, widest: int) -> tuple[int, ...]:
     passes = -(-twos // most)
     bits = [twos // passes + (k < twos % passes) for k in range(passes)]
     return (*(1 << b for b in bits), *reversed(primes))
+
+
+def digits_of(n: int, widest: int) -> tuple[int, ...]:
+    """Factors of n, a pass each; odd primes together where padding to powers of two stays alike."""
+    found: list[int] = []
+    for radix in radices(n, widest):
+        last = found[-1] if found else 2
+        both = last * radix
+        alike = _power_above(both) <= _power_above(last) * _power_above(radix)
+        if last % 2 and radix % 2 and both <= _WIDEST_ODD and alike:
+            found[-1] = both
+        else:
+            found.append(radix)
+    return tuple(found) or (1,)
+
+
+def padded(digits: Sequence[int]) -> int:
+    """Points of a tile: each digit has room for a power of two."""
+    return math.prod(map(_power_above, digits))
+
+
+def _power_above(size: int) -> int:
+    return 1 << (size - 1).bit_length()
 
 
 @dataclass(frozen=True)
@@ -278,7 +304,7 @@ class _Nests:
     def _transform(self, n: int, roots: View) -> None:
         """Passes over columns of n points."""
         left, stride = n, 1
-        for radix in radices(n, _WIDEST):
+        for radix in radices(n, WIDEST):
             left //= radix
             turned = _J * left + _P
             power = Modulo(_K * turned * stride, integer(n))

@@ -5,27 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from aot.backends.triton.fft_digits import Digit, Transforms, digits_of, number_text, padded
+from aot.backends.triton.fft_digits import Digit, Transforms, number_text
 from tests.settings import seeded
-
-
-@pytest.mark.parametrize(
-    ("n", "digits", "room"),
-    [
-        (1, (1,), 1),
-        (16, (16,), 16),
-        (1024, (16, 8, 8), 1024),
-        (1000, (8, 25, 5), 2048),
-        (243, (27, 9), 512),
-        (49, (7, 7), 64),
-        (31, (31,), 32),
-    ],
-)
-def test_odd_primes_share_a_digit_where_that_wastes_no_room(
-    n: int, digits: tuple[int, ...], room: int
-) -> None:
-    assert digits_of(n, 16) == digits
-    assert padded(digits) == room
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 4, 5, 8, 9, 15, 16, 25, 27, 31])

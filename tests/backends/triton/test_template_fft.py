@@ -11,7 +11,13 @@ import torch
 from torch import fft
 from torch.export import Dim
 
-from tests.backends.triton.templates import captured, machine_code, template_kinds
+from tests.backends.triton.templates import (
+    captured,
+    emitted,
+    kernels_of,
+    machine_code,
+    template_kinds,
+)
 from tests.conformance.executors import interpret_triton
 from tests.settings import seeded
 
@@ -57,19 +63,29 @@ def test_an_epilogue_sees_results_of_neighbours() -> None:
 
 
 @pytest.mark.parametrize(
-    ("function", "shape"), [(fft.fft, (20480,)), (fft.ifft, (3, 8192)), (fft.fft, (2401, 3))]
+    ("function", "shape"), [(fft.fft, (20480,)), (fft.ifft, (3, 8192)), (fft.fft, (4913, 3))]
 )
 def test_what_a_program_has_no_room_for_is_two_steps(
     function: Callable[..., Any], shape: tuple[int, ...]
 ) -> None:
-    own = (lambda x: function(x, dim=0)) if shape == (2401, 3) else function
+    """What the first leaves is read where it lies, also between neighbours: there is no copy."""
+    own = (lambda x: function(x, dim=0)) if shape == (4913, 3) else function
     x = numbers(*shape, dtype=torch.complex128)
-    assert template_kinds(captured(own, (x,))) == ["fft", "fft"]
+    model = captured(own, (x,))
+    assert template_kinds(model) == ["fft", "fft"]
+    assert len(kernels_of(model).kernels) == 2
     check(own, x)
 
 
+def test_factors_of_a_first_step_are_a_few_for_a_program() -> None:
+    """Loads for the first of its results, and for each bit of the last digit, which is 8."""
+    text = emitted(captured(fft.fft, (numbers(20480),))).functions[0].text
+    body = text[: text.index("_load_pairs(args, first, m, n)")]
+    assert body.count("load_coarse(args") + body.count("load_fine(args") == 2 * (1 + 3)
+
+
 def test_two_steps_of_any_number_of_neighbours() -> None:
-    x = numbers(2401, 3, dtype=torch.complex128)
+    x = numbers(4913, 3, dtype=torch.complex128)
     check(lambda z: fft.fft(z, dim=0), x, ({1: Dim("neighbours", max=64)},))
 
 

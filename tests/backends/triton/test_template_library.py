@@ -208,6 +208,16 @@ CASES = (
 )
 
 
+def test_nobody_divides_for_places_of_matrices_of_odd_sizes() -> None:
+    """Whoever loads and stores elements knows their rows and columns: 212, not 333 as before."""
+    a = normal(8, 7, 7)
+    args = ((a @ a.mT + 7 * torch.eye(7)).to(torch.complex64),)
+    model = captured(lambda a: linalg.cholesky_ex(a)[0], args)
+    code = machine_code(model, "library", "sm_90")
+    places = ("IADD3", "IMAD", "LEA", "LOP3", "PRMT", "SHF", "VIADD")
+    assert sum(n for name, n in code.instructions.items() if name.startswith(places)) < 270
+
+
 @pytest.mark.parametrize(("name", "arch", "dtype"), CASES, ids=str)
 def test_machine_code_keeps_matrices_in_registers(name: str, arch: str, dtype: torch.dtype) -> None:
     model = captured(MEASURED[name], (normal(10000, 32, 32, dtype=dtype),))

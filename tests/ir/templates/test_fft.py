@@ -11,7 +11,7 @@ import pytest
 from aot.ir.loops import LoopGraph
 from aot.ir.nests import LoopNest
 from aot.ir.templates import Fft, Support
-from aot.ir.templates.fft import radices
+from aot.ir.templates.fft import digits_of, padded, radices
 from aot.ir.verify import verify_loops
 from aot.lowering.builder import GraphBuilder, Tensor
 from aot.lowering.fourier import Direction, Signal, transformed
@@ -82,3 +82,22 @@ def test_two_steps_are_the_call(points: int, inner: int, inverse: bool) -> None:
 def _takes_few(call: Fft, buffers: object, hints: object) -> str:
     first, second = call.sizes
     return "" if first * second <= 16 else "too many points"
+
+
+@pytest.mark.parametrize(
+    ("n", "digits", "room"),
+    [
+        (1, (1,), 1),
+        (16, (16,), 16),
+        (1024, (16, 8, 8), 1024),
+        (1000, (8, 25, 5), 2048),
+        (243, (27, 9), 512),
+        (49, (7, 7), 64),
+        (31, (31,), 32),
+    ],
+)
+def test_odd_primes_share_a_digit_where_that_wastes_no_room(
+    n: int, digits: tuple[int, ...], room: int
+) -> None:
+    assert digits_of(n, 16) == digits
+    assert padded(digits) == room

@@ -84,7 +84,7 @@ def matrix_tile(
 ):
     """Columns from `start` on of the matrices m, of ROWS rows and so many columns; then zeros.
 
-    load(args, m, n): elements n of the matrices m, row by row; 0 from their number on.
+    load(args, m, n, row, column): elements n of the matrices m, row by row; 0 from their number on.
     FIRST: rows of the operand above these, of TOTAL (0: there are no others). TRIANGLE: 1 for the
     lower one alone, 2 for the upper one, 3 for the lower one mirrored (`TRIANGLES`).
     ACROSS: the tile's rows are the matrices' columns. TURNED: neighbours in memory are those of a
@@ -100,23 +100,30 @@ def matrix_tile(
         inside = inside & (row >= column)
     if TRIANGLE == 2:
         inside = inside & (row <= column)
-    place = (FIRST + row) * columns + column
     if TRIANGLE == 3:
-        place = tl.where(row >= column, place, (FIRST + column) * columns + row)
+        row, column = tl.where(row >= column, row, column), tl.where(row >= column, column, row)
+    row = FIRST + row
     shape: tl.constexpr = [m.shape[0], HIGH, WIDE]
-    n = tl.broadcast_to(tl.where(inside, place, total * columns), shape)
+    n = tl.broadcast_to(tl.where(inside, row * columns + column, total * columns), shape)
+    row = tl.broadcast_to(row, shape)
+    column = tl.broadcast_to(column, shape)
     if ACROSS == TURNED:
-        return loaded_tile(args, load, m, n)
-    return tl.trans(loaded_tile(args, load, m, tl.trans(n, 0, 2, 1)), 0, 2, 1)
+        return loaded_tile(args, load, m, n, row, column)
+    n = tl.trans(n, 0, 2, 1)
+    row = tl.trans(row, 0, 2, 1)
+    column = tl.trans(column, 0, 2, 1)
+    return tl.trans(loaded_tile(args, load, m, n, row, column), 0, 2, 1)
 
 
 @triton.jit
-def loaded_tile(args, load, m, n):
-    """Elements n (batch, rows, columns) of the matrices m."""
+def loaded_tile(args, load, m, n, row, column):
+    """Elements n (batch, rows, columns) of the matrices m, and the row and the column of each."""
     shape: tl.constexpr = n.shape
     flat: tl.constexpr = [shape[0] * shape[1] * shape[2], 1]
     which = tl.reshape(tl.broadcast_to(m[:, None, None], shape), flat)
-    return tl.reshape(load(args, which, tl.reshape(n, flat)), shape)
+    row = tl.reshape(row, flat)
+    column = tl.reshape(column, flat)
+    return tl.reshape(load(args, which, tl.reshape(n, flat), row, column), shape)
 
 
 @triton.jit
@@ -216,22 +223,34 @@ def keep_part(
     values,
     PART: tl.constexpr,
     TURNED: tl.constexpr = False,
+    row=None,
+    column=None,
 ):
     """Stores values (batch, rows, columns) of the matrices m at places of their records.
 
     inside: which of them there are. record: elements of a record. PART: of it, which they belong
-    to. TURNED: neighbours in memory are those of one column.
-    finish(args, m, n, values, PART): stores what elements n of the records m become, but beyond the
-    end.
+    to. TURNED: neighbours in memory are those of one column. row, column: of the part, where they
+    are known: whoever stores them divides for them otherwise.
+    finish(args, m, n, values, PART, row, column): stores what elements n of the records m become,
+    but beyond the end.
     """
     n = tl.broadcast_to(tl.where(inside, place, record), values.shape)
     if TURNED:
         n = tl.trans(n, 0, 2, 1)
+    flat: tl.constexpr = [values.shape[0] * values.shape[1] * values.shape[2], 1]
+    if row is not None:
+        row = tl.broadcast_to(row, values.shape)
+        column = tl.broadcast_to(column, values.shape)
+        if TURNED:
+            row = tl.trans(row, 0, 2, 1)
+            column = tl.trans(column, 0, 2, 1)
+        row = tl.reshape(row, flat)
+        column = tl.reshape(column, flat)
+    if TURNED:
         values = tl.trans(values, 0, 2, 1)
-    shape: tl.constexpr = values.shape
-    flat: tl.constexpr = [shape[0] * shape[1] * shape[2], 1]
-    which = tl.reshape(tl.broadcast_to(m[:, None, None], shape), flat)
-    finish(args, which, tl.reshape(n, flat), tl.reshape(values, flat), PART)
+    which = tl.reshape(tl.broadcast_to(m[:, None, None], values.shape), flat)
+    n = tl.reshape(n, flat)
+    finish(args, which, n, tl.reshape(values, flat), PART, row, column)
 
 
 @triton.jit
@@ -261,7 +280,7 @@ def keep_rows(
     row = place[:, :, None]
     inside = (row < ROWS) & (j < columns)
     where = first + row * columns + j
-    keep_part(args, finish, m, where, inside, record, values, PART, TURNED)
+    keep_part(args, finish, m, where, inside, record, values, PART, TURNED, row, j)
 
 
 @triton.jit
