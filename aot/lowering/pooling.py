@@ -196,8 +196,10 @@ def _plane_position(
     places: list[Node] = []
     for k in range(len(windows) - 1, -1, -1):
         window, kernel = windows[k], builder.index_node(windows[k].kernel)
-        tap = binary("mod", chosen, kernel) if k else chosen
-        chosen = binary("floordiv", chosen, kernel) if k else chosen
+        tap = chosen
+        if k:  # it is no less than 0: a quotient that needs no look at signs gives both
+            chosen = binary("truncdiv", chosen, kernel)
+            tap = e.sub(tap, e.mul(chosen, kernel))
         gap = window.dilation if isinstance(window, Window) else as_expr(1)
         step = e.mul(tap, builder.index_node(gap))
         places.append(e.add(builder.index_node(window.first(at[k])), step))

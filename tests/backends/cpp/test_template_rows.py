@@ -354,7 +354,11 @@ def test_places_of_extrema_in_short_and_long_rows_and_across(
     check: Check, dtype: torch.dtype
 ) -> None:
     """The last of equal ones, of rows that rise, fall and tie; whole vectors, and what is left."""
-    both = [lambda x: torch.cummax(x, -1), lambda x: torch.cummin(x, 0)]
+    both = [
+        lambda x: torch.cummax(x, -1),
+        lambda x: torch.cummin(x, 0),
+        lambda x: torch.cummin(x.flip(-1), -1),
+    ]
     for shape in ((37, 22), (5, 1100), (300, 3)):
         x = tied(shape, dtype)
         x[1] = torch.arange(shape[1]).clamp(max=100).to(dtype)

@@ -431,6 +431,8 @@ def all_cases() -> dict[str, Case]:
             table[f"depthwise{i}_{dtype}"] = Case(*case, dtype=dtype)
             if i in (1, 2, 5, 6):
                 table[f"depthwise{i}_{dtype}_turned"] = Case(*case, dtype=dtype, turned=True)
+    # An input that is far: pixels of whole lines, an odd number of columns.
+    table["depthwise_far"] = Case(square(1, 1, 3, groups=64, stride=2, padding=1), 2, (1, 61, 93))
     for i, case in enumerate(PLANES_CASES):
         table[f"planes{i}"] = in_planes(*case)
     for dtype in ("float64", "bfloat16", "float16"):

@@ -160,6 +160,9 @@ def test_bits(library, dtype):
     np.testing.assert_array_equal(unary(library, "right3", x), x >> 3)
 
 
+DIVISIONS = ("div_trunc", "div_floor", "fmod", "remainder")
+
+
 def exact_division(x, y, dtype):
     """(truncated quotient, floored quotient, C remainder, Python remainder); by zero all are 0."""
     out = []
@@ -175,6 +178,19 @@ def exact_division(x, y, dtype):
     return [column.astype(dtype) for column in low]  # wraps: INT_MIN / -1
 
 
+@pytest.mark.parametrize("bits", [49, 50, 51, 52, 53])
+def test_long_division_at_the_ends_of_what_doubles_hold(library, bits):
+    """Quotients next to whole numbers, the greatest ones, and those that no double holds."""
+    top, dtype = 1 << bits, np.int64
+    divisors = np.array([1, 2, 3, 7, 641, top // 3, top - 1], dtype)
+    x, y = (v.ravel() for v in np.meshgrid(np.array([top - 2, top - 1, top], dtype), divisors))
+    x = np.concatenate((x // y * y, x // y * y - dtype(1)))  # multiples, and what is below them
+    y = np.concatenate((y, y))
+    x, y = np.concatenate((x, -x, x, -x)), np.concatenate((y, y, -y, -y))
+    for name, expected in zip(DIVISIONS, exact_division(x, y, dtype), strict=True):
+        np.testing.assert_array_equal(binary(library, name, dtype, x, y), expected, name)
+
+
 @pytest.mark.parametrize("dtype", INTEGERS.values(), ids=INTEGERS)
 @pytest.mark.parametrize("small", [False, True])
 def test_integer_division(library, dtype, small):
@@ -182,8 +198,7 @@ def test_integer_division(library, dtype, small):
     if small:  # the fast path of 64-bit division needs whole vectors of small values
         shift = 30 if dtype == np.int64 else 1
         x, y = x >> shift, y >> (shift + 2)
-    names = ("div_trunc", "div_floor", "fmod", "remainder")
-    for name, expected in zip(names, exact_division(x, y, dtype), strict=True):
+    for name, expected in zip(DIVISIONS, exact_division(x, y, dtype), strict=True):
         np.testing.assert_array_equal(binary(library, name, dtype, x, y), expected, name)
     scalar = binary(library, "scalar_floor", dtype, x, y)
     np.testing.assert_array_equal(scalar, exact_division(x, y, dtype)[1])

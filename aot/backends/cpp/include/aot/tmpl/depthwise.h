@@ -48,6 +48,8 @@ inline constexpr int64_t kDepthwiseChannels = 512;     // channels of a tile
 inline constexpr int64_t kDepthwiseRun = 32;           // and the fewest that are worth a run
 inline constexpr int64_t kDepthwiseBytes = 400 << 10;  // of input under a row of output
 inline constexpr int64_t kDepthwiseNear = 1 << 20;     // of an input that may stay near
+inline constexpr int kStreamVectors = 4;               // of channels, whole lines
+inline constexpr int64_t kStreamChannels = 64;         // at most: a pixel of four lines
 
 template <class Cfg>
 struct DepthwiseRun {
@@ -69,8 +71,21 @@ struct DepthwiseRun {
   // instructions. That takes twice the sums.
   static constexpr bool kHalves = std::is_same_v<A, Bf16> && kVectorRegisters >= 32;
 
+  // Whether an input that is far is read whole lines at a time, of a few columns, in the order in
+  // which it lies: with strides there is little to compute for a line, and memory is what limits.
+  // Of pixels of more lines the many columns of a group are the better ones, which ask for more of
+  // them at once. Measured with AVX2.
+  static constexpr bool kStreams =
+      std::is_same_v<A, T> && !Cfg::TURNED && kVectorRegisters == 16 &&
+      kStreamVectors * sizeof(V) == 128 && Cfg::SH > 1 && Cfg::SW > 1 && Cfg::KW <= 3 &&
+      Cfg::C <= kStreamChannels&& Cfg::C % (kStreamVectors * S::kLanes) == 0;
+
   const DepthwiseArgs<Cfg>& p;
   T* tile;
+
+  AOT_INLINE bool is_far() const {
+    return p.n * p.d * p.h * p.wd * Cfg::C * int64_t(sizeof(A)) > kDepthwiseNear;
+  }
 
   static AOT_INLINE V load(const A* at) { return load_widened<T>(at); }
 
@@ -152,6 +167,39 @@ struct DepthwiseRun {
       if constexpr (kRest > 0) taps<kRest, COLS, INSIDE, PART>(window, r, of, kw, c, lanes, acc);
     }
     AOT_UNROLL for (int j = 0; j < COLS; ++j) S::store(out + j * kLd + c, acc[j]);
+  }
+
+  // kStreamVectors vectors of channels of COLS columns; weights are read where they lie.
+  template <int COLS, bool INSIDE>
+  AOT_INLINE void stream(const Window& window, const Reach& of, int64_t c, T* out) const {
+    constexpr int kV = kStreamVectors;
+    V acc[COLS][kV];
+    AOT_UNROLL for (int j = 0; j < COLS; ++j) {
+      AOT_UNROLL for (int v = 0; v < kV; ++v) acc[j][v] = S::zero();
+    }
+    for (int64_t r = 0; r < window.rows; ++r) {
+      const A* const w = window.w[r] + c;
+      const A* const first = window.x[r] + of.ow * Cfg::SW * p.sw + c;
+      AOT_UNROLL for (int i = 0; i < (COLS - 1) * Cfg::SW + (Cfg::KW - 1) * Cfg::DW + 1; ++i) {
+        if (!is_used<Cfg::KW, COLS>(i)) continue;
+        if (!INSIDE && uint64_t(of.w0 + i) >= uint64_t(p.wd)) continue;
+        AOT_UNROLL for (int v = 0; v < kV; ++v) {
+          V x = load(first + i * p.sw + v * S::kLanes);
+          asm("" : "+v"(x));  // compilers would load it again for each tap
+          AOT_UNROLL for (int k = 0; k < Cfg::KW; ++k) {
+            const int64_t from = i - k * Cfg::DW, j = from / Cfg::SW;
+            if (from >= 0 && from % Cfg::SW == 0 && j < COLS) {
+              acc[j][v] = S::fma(x, load(w + k * Cfg::C + v * S::kLanes), acc[j][v]);
+            }
+          }
+        }
+      }
+    }
+    AOT_UNROLL for (int j = 0; j < COLS; ++j) {
+      AOT_UNROLL for (int v = 0; v < kV; ++v) {
+        S::store(out + j * kLd + c + v * S::kLanes, acc[j][v]);
+      }
+    }
   }
 
   // One column, of two vectors of channels: neither sum waits for the other.
@@ -253,12 +301,17 @@ struct DepthwiseRun {
     }
   }
 
-  // COLS output columns from ow on, so many channels, to `out`.
-  template <int COLS>
+  // COLS output columns from ow on, so many channels, to `out`; STREAM: see kStreams.
+  template <int COLS, bool STREAM = false>
   void group(const Window& window, int64_t ow, int64_t count, T* out) const {
     const Reach of{ow, ow * Cfg::SW - Cfg::PW};
     constexpr int64_t kWidth = (COLS - 1) * Cfg::SW + (Cfg::KW - 1) * Cfg::DW + 1;
-    if (of.w0 >= 0 && of.w0 + kWidth <= p.wd) {
+    const bool inside = of.w0 >= 0 && of.w0 + kWidth <= p.wd;
+    if constexpr (STREAM) {
+      for (int64_t c = 0; c < count; c += kStreamVectors * S::kLanes) {
+        inside ? stream<COLS, true>(window, of, c, out) : stream<COLS, false>(window, of, c, out);
+      }
+    } else if (inside) {
       channels<COLS, true>(window, of, count, out);
     } else {
       channels<COLS, false>(window, of, count, out);
@@ -268,8 +321,7 @@ struct DepthwiseRun {
   // Asks for what the next row of output reads first: that lies behind what this one reads, a part
   // of a row, where nothing else finds it.
   AOT_INLINE void fetch(const Window& window, int64_t ow0, int64_t ow1, int64_t count) const {
-    const int64_t all = p.n * p.d * p.h * p.wd * Cfg::C * int64_t(sizeof(A));
-    if (window.rows == 0 || all <= kDepthwiseNear) return;
+    if (window.rows == 0 || !is_far()) return;
     const A* const last = window.x[window.rows - 1] + Cfg::PW * p.sw;
     for (int64_t row = 1; row <= Cfg::SH; ++row) {
       for (int64_t w = ow0 * Cfg::SW; w < ow1 * Cfg::SW; ++w) {
@@ -286,6 +338,16 @@ struct DepthwiseRun {
              int64_t c1, int64_t first) const {
     const Window window = find(image, d0, h0, c0);
     T* const out = tile + (first - ow0) * kLd;
+    if constexpr (kStreams) {
+      constexpr int kFew = 2;
+      if (ow1 - ow0 >= kFew && is_far()) {
+        for (int64_t ow = ow0; ow < ow1; ow += kFew) {
+          ow = min64(ow, ow1 - kFew);
+          group<kFew, true>(window, ow, c1 - c0, out + ow * kLd);
+        }
+        return;
+      }
+    }
     fetch(window, ow0, ow1, c1 - c0);
     for (int64_t ow = ow0; ow < ow1;) {
       const int64_t left = ow1 - ow;

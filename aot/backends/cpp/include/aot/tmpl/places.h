@@ -27,6 +27,11 @@ namespace detail {
 
 constexpr int kBits = 8;  // of a row of the table
 
+// Rows of integers that are shorter are looked at element by element, several at once: a vector has
+// few elements for what its places take. Measured with AVX2: 0.85 of the time for 44 and 100
+// elements, no difference for 200 to 400.
+constexpr int64_t kShortRow = 128;
+
 // By bits: the last of those set up to each of eight places; -1 where there is none.
 struct LastSet {
   int32_t of[1 << kBits][kBits];
@@ -78,18 +83,28 @@ AOT_INLINE uint32_t met(V own, V extrema) {
   return bits_of<int(sizeof(scan_accumulator<Cfg>))>((own == extrema) | (own != own));
 }
 
-// The last places of `N` neighbours, from `bits` of them; before them it was `last`.
+using VectorOfPlaces = typename Simd<int64_t>::V;
+
+template <int... L>
+AOT_INLINE VectorOfPlaces last_lane(VectorOfPlaces v, std::integer_sequence<int, L...>) {
+  return __builtin_shufflevector(v, v, (L * 0 + int(sizeof...(L)) - 1)...);
+}
+
+// The last places of `N` neighbours, from `bits` of them; `last` has in all lanes what it was
+// before them, and then what it is behind them. Nothing branches: near a row's beginning nobody can
+// predict whether there is a new place.
 template <int N>
-AOT_INLINE void store_places(int64_t* tile, uint32_t bits, int64_t j, int64_t last) {
+AOT_INLINE void store_places(int64_t* tile, uint32_t bits, int64_t j, VectorOfPlaces& last) {
   constexpr int kLanes = Simd<int64_t>::kLanes;
   typedef int32_t Few __attribute__((vector_size(4 * kLanes), aligned(4), may_alias));
-  using Places = typename Simd<int64_t>::V;
-  const Places before = Simd<int64_t>::set1(last), from = Simd<int64_t>::set1(j);
+  const VectorOfPlaces before = last, from = Simd<int64_t>::set1(j);
   AOT_UNROLL for (int l = 0; l < N; l += kLanes) {
     const Few& few = *reinterpret_cast<const Few*>(kLastSet.of[bits] + l);
-    const Places own = __builtin_convertvector(few, Places);
-    Simd<int64_t>::store(tile + l, own < 0 ? before : own + from);
+    const VectorOfPlaces own = __builtin_convertvector(few, VectorOfPlaces);
+    last = own < 0 ? before : own + from;
+    Simd<int64_t>::store(tile + l, last);
   }
+  last = last_lane(last, std::make_integer_sequence<int, kLanes>());
 }
 
 // What a row has come to.
@@ -109,6 +124,7 @@ AOT_INLINE void places_of_row(const PlacesArgs<Cfg>& p, int64_t m, int64_t j, in
   const auto* x = p.x + m * p.row + j * p.col;
   const auto first = Simd<Acc>::set1(neutral<Cfg::COMBINE, Acc>());
   auto carry = Simd<Acc>::set1(last.extremum);
+  VectorOfPlaces at = Simd<int64_t>::set1(last.at);
   const bool asks = Row::asks(stop - j), follow = p.col == 1 && p.row >= p.n;
   // Elements up to here exist, be they other rows': they fill the last vector.
   const int64_t there = follow ? (p.m - 1 - m) * p.row + p.n : stop;
@@ -124,16 +140,33 @@ AOT_INLINE void places_of_row(const PlacesArgs<Cfg>& p, int64_t m, int64_t j, in
     const uint32_t bits = met<Cfg>(own, extrema);
     AOT_UNROLL for (int l = 0; l < Row::kLanes; l += kN, tile += kN) {
       const uint32_t here = bits >> l & ((1u << kN) - 1);
-      store_places<kN>(tile, here, j + l, last.at);
-      last.at = here != 0 ? j + l + 31 - __builtin_clz(here) : last.at;
+      store_places<kN>(tile, here, j + l, at);
     }
   }
-  last.extremum = carry[0];
+  last = {carry[0], at[0]};
   for (; j < stop; ++j, x += p.col) {
     const Acc own = Acc(widen(*x));
     last.extremum = combined<Cfg::COMBINE>(last.extremum, own);
     last.at = own == last.extremum || own != own ? j : last.at;
     *tile++ = last.at;
+  }
+}
+
+// kScanRows rows of integers from m on, element by element: none waits for another row's.
+template <class Cfg>
+AOT_INLINE void places_of_short_rows(const PlacesArgs<Cfg>& p, int64_t m, int64_t* tile,
+                                     int64_t ld) {
+  using Acc = scan_accumulator<Cfg>;
+  LastPlace<Acc> last[kScanRows];
+  for (auto& row : last) row = {neutral<Cfg::COMBINE, Acc>()};
+  const auto* x = p.x + m * p.row;
+  for (int64_t j = 0; j < p.n; ++j, x += p.col) {
+    AOT_UNROLL for (int64_t r = 0; r < kScanRows; ++r) {
+      const Acc own = Acc(x[r * p.row]);
+      last[r].extremum = combined<Cfg::COMBINE>(own, last[r].extremum);
+      last[r].at = own == last[r].extremum ? j : last[r].at;
+      tile[r * ld + j] = last[r].at;
+    }
   }
 }
 
@@ -147,7 +180,13 @@ AOT_INLINE void places_of_rows(const PlacesArgs<Cfg>& p, int64_t m0, int64_t m1,
   for (auto& row : last) row = {neutral<Cfg::COMBINE, scan_accumulator<Cfg>>()};
   for (int64_t j = 0; j < p.n; j += kScanColumns) {
     const int64_t stop = min64(j + kScanColumns, p.n);
-    for (int64_t r = 0; r < m1 - m0; ++r) {
+    int64_t r = 0;
+    if constexpr (std::is_integral_v<scan_accumulator<Cfg>>) {
+      for (; p.n < kShortRow && r + kScanRows <= m1 - m0; r += kScanRows) {
+        places_of_short_rows<Cfg>(p, m0 + r, tile + r * ld, ld);
+      }
+    }
+    for (; r < m1 - m0; ++r) {
       places_of_row<Cfg>(p, m0 + r, j, stop, last[r], tile + r * ld);
     }
     epi(0, m0, m1, j, stop, tile, ld);

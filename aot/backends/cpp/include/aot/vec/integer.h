@@ -50,6 +50,22 @@ AOT_INLINE Vec<T, N> div_in(Vec<T, N> a, Vec<T, N> b) {
   return convert<T>(convert<F>(a) / convert<F>(b));
 }
 
+// Integers of 64 bits below 2^50 in magnitude lie in the low bits of 1.5 * 2^52 and themselves, a
+// double, so that an addition converts them; before AVX-512 no instruction does.
+template <class T, int N>
+AOT_INLINE bool all_below_2_50(Vec<T, N> a, Vec<T, N> b) {
+  const T bound = T(1) << 50;
+  if constexpr (kIsSigned<T>) return all((((a + bound) | (b + bound)) & ~(2 * bound - 1)) == T(0));
+  return all(((a | b) & ~(bound - 1)) == T(0));
+}
+template <class T, int N>
+AOT_INLINE Vec<T, N> div_below_2_50(Vec<T, N> a, Vec<T, N> b) {
+  const T zero = T(0x4338000000000000);
+  const double held = 0x1.8p52;
+  const auto in_double = [&](Vec<T, N> v) { return bitcast<double>(v + zero) - held; };
+  return bitcast<T>(trunc(in_double(a) / in_double(b)) + held) - zero;
+}
+
 template <class T, int N>
 AOT_INLINE Vec<T, N> div_nonzero(Vec<T, N> a, Vec<T, N> b) {
   if constexpr (sizeof(T) <= 2) {
@@ -62,6 +78,10 @@ AOT_INLINE Vec<T, N> div_nonzero(Vec<T, N> a, Vec<T, N> b) {
     const auto small = (abs(a) < bound) & (abs(b) < bound);
     if (AOT_LIKELY(all(kIsSigned<T> ? small & (a >= -(T(1) << 52)) : small))) {
       return div_in<double>(a, b);
+    }
+#else
+    if constexpr (N > 1) {
+      if (AOT_LIKELY(all_below_2_50(a, b))) return div_below_2_50(a, b);
     }
 #endif
     return map_lanes([](T x, T y) { return div64(x, y); }, a, b);
