@@ -12,6 +12,7 @@ import pytest
 
 from aot import garbage
 from aot.options import CPU_LEVELS
+from tests.costs import Costs
 from tests.exporting import ease_export
 from tests.levels import LOWEST, OWN
 from tests.sampling import Part, part, sample, turn
@@ -61,6 +62,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
     parser.addoption("--sweeps", action="store_true", help="run the sweeps whole, not a sample")
     parser.addoption(
+        "--costs", action="store_true", help="measure the tests that run; rewrite tests/costs.json"
+    )
+    parser.addoption(
         "--seed", type=int, default=0, help="make the tests' random inputs of this seed"
     )
     parser.addoption(
@@ -73,6 +77,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Tell the tests their settings, before their modules make inputs of them."""
     garbage.search_seldom()
+    if config.getoption("--costs"):
+        config.pluginmanager.register(Costs())
     SETTINGS.seed = int(config.getoption("--seed"))
     SETTINGS.level = config.getoption("--level") or LEVEL
     SETTINGS.sweeps = bool(config.getoption("--sweeps"))
@@ -89,7 +95,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         # What needs a GPU is a sample by itself; a text that is kept is always compared.
         whole = [i for i in items if any(i.get_closest_marker(m) for m in ("gpu", "golden"))]
         names = {i.nodeid for i in whole}
-        kept = sample((i.nodeid for i in items if i.nodeid not in names), SETTINGS.seed)
+        # Who asks for a file wants what it tests.
+        asked = {name.partition("::")[0] for name in config.args if ".py" in name}
+        files = {i.nodeid.partition("::")[0] for i in items}
+        ours = {file for file in files if any(name.endswith(file) for name in asked)}
+        others = (i.nodeid for i in items if i.nodeid not in names)
+        kept = sample(others, SETTINGS.seed, ours)
         items[:] = [i for i in items if i.nodeid in names or i.nodeid in kept]
     # Stable: fixtures of modules serve their tests one after the other, on every worker alike.
     items.sort(key=lambda item: not item.nodeid.startswith(LONGEST))

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import math
+
+import pytest
+
+from tests.costs import COSTS
 from tests.kernels import ROOT
-from tests.sampling import SWEEPS, part, sample, turn
+from tests.levels import LOWEST, OWN
+from tests.sampling import AT_ONE_LEVEL, FAMILIES, LEAST, SWEEPS, family, part, sample, turn
 
 PATH = "tests/backends/triton/"
 EVERY = SWEEPS[PATH]
@@ -43,7 +49,115 @@ def test_make_runs_every_sweep_whole() -> None:
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8").replace("\\\n", " ")
     runs = [line for line in makefile.splitlines() if " --sweeps" in line]
     whole = [word for line in runs for word in line.split() if word.startswith("tests/")]
-    assert [path for path in SWEEPS if not any(path.startswith(x) for x in whole)] == []
+    paths = [*SWEEPS, *FAMILIES]
+    assert [path for path in paths if not any(path.startswith(x) for x in whole)] == []
+
+
+def functions(file: str, count: int) -> tuple[list[str], dict[str, float]]:
+    """Names of a file's functions, of which every other one is dear, and what those cost."""
+    names = [f"test_{k}" for k in range(count)]
+    return [f"{file}::{name}" for name in names], dict.fromkeys(names[::2], 2.0)
+
+
+def test_of_a_files_dear_functions_a_third_runs_and_of_all() -> None:
+    file = f"{PATH}test_a.py"
+    names, costs = functions(file, 30)
+    cheap = {name for name in names if name.partition("::")[2] not in costs}
+    kept = sample(names, 0, costs={file: costs})
+    assert kept > cheap and len(kept) == 15 + 15 // LEAST
+    every = {name.partition("::")[2]: 2.0 for name in names}
+    assert len(sample(names, 0, costs={file: every})) == math.ceil(30 / LEAST)
+    assert len(sample(names[:3], 0, costs={file: every})) == 2
+    assert len(sample(names[:1], 0, costs={file: every})) == 1
+    assert sample(names, 0, costs={}) == set(names)
+
+
+def test_a_file_that_is_asked_for_runs_all_its_functions_and_so_do_others() -> None:
+    file = f"{PATH}test_a.py"
+    names, costs = functions(file, 30)
+    assert sample(names, 0, {file}, {file: costs}) == set(names)
+    elsewhere, costs = functions("tests/runtime/test_a.py", 30)
+    assert sample(elsewhere, 0, costs={"tests/runtime/test_a.py": costs}) == set(elsewhere)
+
+
+def test_seeds_take_other_functions_and_cheap_ones_more_often() -> None:
+    file = f"{PATH}test_a.py"
+    names, _ = functions(file, 12)
+    costs = {f"test_{k}": 1.0 if k < 6 else 3.0 for k in range(12)}
+    runs = [sample(names, seed, costs={file: costs}) for seed in range(200)]
+    assert set().union(*runs) == set(names)
+    often = [sum(name in run for run in runs) for name in names]
+    assert min(often[:6]) > max(often[6:])
+
+
+@pytest.mark.parametrize(
+    "name", ["test_errors_say_where", "test_what_is_wrong_is_refused", "test_threads_meet"]
+)
+def test_contracts_are_never_left_out(name: str) -> None:
+    file = f"{PATH}test_a.py"
+    names, _ = functions(file, 12)
+    costs = {x.partition("::")[2]: 2.0 for x in names} | {name: 9.0}
+    assert all(
+        f"{file}::{name}" in sample([*names, f"{file}::{name}"], seed, costs={file: costs})
+        for seed in range(20)
+    )
+
+
+def test_of_a_dear_functions_cases_one_in_eight_runs() -> None:
+    file = f"{PATH}test_a.py"
+    names = [f"{file}::test_0[{k}]" for k in range(160 * EVERY)]
+    all_of_sweep = sample(names, 0, costs={})
+    few = sample(names, 0, costs={file: {"test_0": 2.0}})
+    assert few < all_of_sweep and len(few) == math.ceil(len(all_of_sweep) / 8)
+    assert len(sample(names[:EVERY], 0, costs={file: {"test_0": 2.0}})) == 1
+
+
+def test_what_compiles_a_library_for_each_level_runs_at_one() -> None:
+    file, other = (f"{AT_ONE_LEVEL}test_{x}.py" for x in ("a", "other"))
+    levels = (LOWEST, OWN, "x86-64-v9")
+    each = [
+        f"{x}::test_{k}[{y}-{i}]"
+        for x in (file, other)
+        for k in range(9)
+        for y in levels
+        for i in range(9)
+    ]
+    for seed in range(4):
+        kept = sample([*each, f"{file}::test_without", f"{file}::test_elsewhere[x86-64-v9]"], seed)
+        assert {f"{file}::test_without", f"{file}::test_elsewhere[x86-64-v9]"} <= kept
+        for x in (file, other):
+            assert (
+                len({y for y in levels if any(n.startswith(x) and f"[{y}-" in n for n in kept)})
+                == 1
+            )
+    taken = [LOWEST in str(sample(each[:20], seed)) for seed in range(4)]
+    assert LOWEST == OWN or taken in ([True, False] * 2, [False, True] * 2)
+
+
+MOST = {
+    "tests/backends/cpp/": 460,
+    "tests/backends/triton/": 690,
+    "tests/frontend/": 570,
+    "dear elsewhere": 125,
+    "elsewhere": 4500,
+}
+"""Cases that a run takes at most: of each family, of dear functions elsewhere, of all others."""
+
+
+def test_a_run_takes_no_more_cases_of_each_class(request: pytest.FixtureRequest) -> None:
+    """The budget of `.ci/run` (CONTRIBUTING.md), in what a run is made of."""
+    if request.config.getoption("--sweeps"):
+        pytest.skip("all cases run")
+    taken = dict.fromkeys(MOST, 0)
+    for item in request.session.items:
+        file, _, name = item.nodeid.partition("[")[0].partition("::")
+        dear = "dear elsewhere" if name in COSTS.get(file, {}) else "elsewhere"
+        taken[family(file) or dear] += 1
+    above = {kind: (taken[kind], most) for kind, most in MOST.items() if taken[kind] > most}
+    assert not above, (
+        f"{above}: measure what is new (`pytest --costs FILE`), which leaves out dear functions of "
+        "a family; make sweeps of what differs by type and size (tests/sampling.py)"
+    )
 
 
 def test_a_row_is_taken_on_all_executors_or_on_none() -> None:

@@ -1,6 +1,6 @@
 """Examples, at ISA levels of this machine and at 1 and 2 threads, against float64.
 
-A third of them, each at a level in turn, as packaging them takes ten seconds each; `--sweeps`: all.
+A quarter of them, each at a level in turn, as packaging one takes ten seconds. `--sweeps`: all.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "isa" in metafunc.fixturenames:
         run = EXAMPLES
         if not metafunc.config.getoption("--sweeps"):
-            run = part(EXAMPLES, "test_example_matches_float64", 3, SETTINGS.seed)
+            run = part(EXAMPLES, "test_example_matches_float64", 4, SETTINGS.seed)
         cases = [(e, isa) for e in run for isa in levels_run(metafunc.config, e)]
         metafunc.parametrize(("packaged", "isa"), cases, indirect=["packaged"], scope="module")
 

@@ -1,4 +1,4 @@
-"""A sample of the sweep: one operator and type in 500, a few cases, the same every time."""
+"""A sample of the sweep: one operator and type in 1000, a few cases, the same every time."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from tests.conformance.opinfo.samples import ERRORS, Case, cases, pairs, spread
 from tests.conformance.opinfo.sweep import read_table, results_file
 from tests.settings import LEVEL, level
 
-EVERY = 500
+EVERY = 1000
 PARTS = 4
 CASES = 3
-REFERENCE_EVERY = 1000
+REFERENCE_EVERY = 2000
 ERRORS_EVERY = 8
 
 

@@ -14,6 +14,7 @@ from torch.export import Dim
 import aot
 from tests.calls import Calls
 from tests.levels import OWN, target_of
+from tests.sampling import Part
 from tests.settings import seeded
 
 TYPES = (torch.float32, torch.float64)
@@ -53,10 +54,10 @@ def missed(a: np.ndarray, values: np.ndarray, vectors: np.ndarray) -> np.ndarray
 
 @pytest.mark.parametrize("dtype", TYPES, ids=str)
 def test_vectors_and_values_fit_the_matrix(
-    tmp_path: Path, levels: tuple[str, ...], dtype: torch.dtype
+    tmp_path: Path, levels: tuple[str, ...], dtype: torch.dtype, some: Part
 ) -> None:
     """Of as many as fill vectors, of more and of fewer, by the same kernels."""
-    sizes, path = (1, 2, 3, 8, 33), tmp_path / "m.pkg"
+    sizes, path = some((1, 2, 3, 8, 33), 2), tmp_path / "m.pkg"
 
     def found(*x: torch.Tensor) -> list[torch.Tensor]:
         return [part for a in x for part in (*linalg.eig(a), linalg.eigvals(a))]
