@@ -67,6 +67,7 @@ from aot.frontend.transformer_masks import settled_masks
 from aot.frontend.true_loops import TrueLoops, Turn, TurnFails
 from aot.frontend.turns import settle
 from aot.frontend.user_kernels import analysing_kernels, launches_kernels
+from aot.frontend.weights import holds_wrappers
 
 
 @dataclass(frozen=True)
@@ -418,7 +419,8 @@ def _decomposed(
     guards = tuple(getattr(program, "_guards_code", None) or ())
     merge_aliases(program)
     with UserCode(export_error(source)), unasked_layouts(), eager_convolutions():
-        if learnt.derivatives or not decomposed_by_node(program):
+        traced = learnt.derivatives or holds_wrappers(program)
+        if traced or not decomposed_by_node(program):
             program = _traced_again(program, operators)
     return Captured(
         source.name,
