@@ -53,7 +53,7 @@ from aot.frontend.labels import wanted_sizes
 from aot.frontend.loop_functions import traced_functions
 from aot.frontend.numerics import rounded_kinds
 from aot.frontend.open_dims import as_hints, traceable, unasked_layouts
-from aot.frontend.open_math import open_math
+from aot.frontend.open_math import open_math, truncating
 from aot.frontend.packed import PackedSequences
 from aot.frontend.places import UserCode, first_lines, places_of
 from aot.frontend.quick_export import quick_export
@@ -450,6 +450,7 @@ def _traced_again(program: ExportedProgram, operators: Sequence[str]) -> Exporte
         attention_of_functions(),
         open_batches(),
         remade_views(),
+        truncating(),
         collected_once(),
         quick_export(),
     ):
