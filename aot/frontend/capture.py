@@ -418,7 +418,8 @@ def _decomposed(
 ) -> Captured:
     guards = tuple(getattr(program, "_guards_code", None) or ())
     merge_aliases(program)
-    with UserCode(export_error(source)), unasked_layouts(), eager_convolutions():
+    told = UserCode(export_error(source))
+    with told, unasked_layouts(), eager_convolutions(), truncating():
         traced = learnt.derivatives or holds_wrappers(program)
         if traced or not decomposed_by_node(program):
             program = _traced_again(program, operators)
@@ -450,7 +451,6 @@ def _traced_again(program: ExportedProgram, operators: Sequence[str]) -> Exporte
         attention_of_functions(),
         open_batches(),
         remade_views(),
-        truncating(),
         collected_once(),
         quick_export(),
     ):
