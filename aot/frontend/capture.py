@@ -53,7 +53,7 @@ from aot.frontend.labels import wanted_sizes
 from aot.frontend.loop_functions import traced_functions
 from aot.frontend.numerics import rounded_kinds
 from aot.frontend.open_dims import as_hints, traceable, unasked_layouts
-from aot.frontend.open_math import open_math
+from aot.frontend.open_math import open_math, truncating
 from aot.frontend.packed import PackedSequences
 from aot.frontend.places import UserCode, first_lines, places_of
 from aot.frontend.quick_export import quick_export
@@ -67,6 +67,7 @@ from aot.frontend.transformer_masks import settled_masks
 from aot.frontend.true_loops import TrueLoops, Turn, TurnFails
 from aot.frontend.turns import settle
 from aot.frontend.user_kernels import analysing_kernels, launches_kernels
+from aot.frontend.weights import holds_wrappers
 
 
 @dataclass(frozen=True)
@@ -417,8 +418,10 @@ def _decomposed(
 ) -> Captured:
     guards = tuple(getattr(program, "_guards_code", None) or ())
     merge_aliases(program)
-    with UserCode(export_error(source)), unasked_layouts(), eager_convolutions():
-        if learnt.derivatives or not decomposed_by_node(program):
+    told = UserCode(export_error(source))
+    with told, unasked_layouts(), eager_convolutions(), truncating():
+        traced = learnt.derivatives or holds_wrappers(program)
+        if traced or not decomposed_by_node(program):
             program = _traced_again(program, operators)
     return Captured(
         source.name,

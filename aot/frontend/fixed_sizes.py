@@ -36,6 +36,10 @@ _NUMBER = (
     "Where the line has a number that is the example's, write what it stands for "
     "(x.view(x.shape[0], -1) in place of x.view(8, -1))."
 )
+_COUNT = (
+    "torch counts the elements of a shape in a plain number: write x.numel() for x.shape.numel(), "
+    "and math.prod(x.shape[1:]) for x.shape[1:].numel()."
+)
 _DERIVATIVE = (
     "A rule of torch's for derivatives asks for this size as a number, as that of cumprod does "
     "along its line. Under torch.vmap: rows that do not depend on each other need none, as the "
@@ -112,6 +116,19 @@ def _fixed(number: int, frame: FrameType, derives: bool) -> FixedSize:
     return FixedSize(number, place, text, loops, derives, frame.f_globals)
 
 
+_COUNTED = re.compile(r"(shape(\[.*\])?|size\(\))\.numel\(\)$")
+"""How a line asks a shape, and no tensor, for its number of elements."""
+
+
+def _advice(fixed: FixedSize) -> str:
+    """What its author can write instead."""
+    if fixed.derives:
+        return _DERIVATIVE
+    if fixed.loops:
+        return _TURNS
+    return _COUNT if _COUNTED.search(fixed.text) else _NUMBER
+
+
 def fixed_size_error(
     error: BaseException, fixed: tuple[FixedSize, ...]
 ) -> DynamicShapeError | None:
@@ -122,7 +139,7 @@ def fixed_size_error(
     for marked, number in _MARKED.findall(str(error)):
         found = next((f for f in fixed if f.number == int(number)), None)
         if found is not None:
-            advice = _DERIVATIVE if found.derives else _TURNS if found.loops else _NUMBER
+            advice = _advice(found)
             return DynamicShapeError(
                 f"the model makes a constant ({number}) of the size {marked}, which shall be "
                 f"dynamic, at `{found.text}`",

@@ -18,6 +18,7 @@ from unittest.mock import patch
 
 import torch
 from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
+from torch.utils._sympy.reference import PythonReferenceAnalysis
 
 from aot.frontend.scaled_sizes import translate
 from aot.frontend.sizes import finite
@@ -127,6 +128,21 @@ def _greatest(number: torch.SymInt) -> Callable[[Any], int | None]:
     """What expressions over the sizes that a number is made of never exceed."""
     environment = number.node.shape_env
     return lambda part: finite(environment.bound_sympy(part).upper)
+
+
+@contextmanager
+def truncating() -> Iterator[None]:
+    """Inside of it, torch can write what it demands of sizes that `int(…)` has made.
+
+    Of the roundings its table of functions for a graph has floor and ceil, and asks a node's
+    proxy for its value where it finds the third.
+    """
+
+    def truncated(x: Any, _: torch.dtype) -> Any:
+        return _untyped.sym_int(x)
+
+    with patch.object(PythonReferenceAnalysis, "trunc_to_int", staticmethod(truncated)):
+        yield
 
 
 @contextmanager

@@ -6,6 +6,7 @@ terms. Where the factor is no such fraction exactly, every size in range is trie
 
 from __future__ import annotations
 
+import ast
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -50,31 +51,79 @@ _ROUNDED: dict[str, tuple[int, Callable[[float], int]]] = {
 
 def _truncated(foreign: Any, greatest: Ceiling) -> Expr | None:
     """A size that a scale factor made, as a floor division."""
-    sign, rounded = _ROUNDED.get(type(foreign).__name__, (0, math.trunc))
-    if sign == 0:
+    if type(foreign).__name__ not in _ROUNDED:
         return None
     found = _taken_apart(foreign.args[0])
     if found is None:
         return None
     steps, inner = found
+    kind, most = type(foreign).__name__, greatest(inner)
+    return _rounded(kind, steps, translate(inner, greatest), most, str(foreign))
+
+
+def _rounded(kind: str, steps: Sequence[_Step], inner: Expr, most: int | None, text: str) -> Expr:
+    """A whole number after these steps, rounded as torch's class of that name does it.
+
+    Raises:
+        ValueError: That is no fraction of it, or it may be too great to see that.
+    """
+    sign, rounded = _ROUNDED[kind]
     scale = Fraction(1)
     for step in steps:
         scale = step.scaled(scale)
     # One exact step keeps its distance from the next whole number, below 2^32.
     if len(steps) != 1 or Fraction(steps[0].number).denominator > _EXACT:
         scale = scale.limit_denominator(_SMALL)
-        most = greatest(inner)
         if most is None or most > TRIED:
             raise ValueError(
-                f"the size {foreign} is not a simple fraction of an input size: give that one a "
+                f"the size {text} is not a simple fraction of an input size: give that one a "
                 f"greatest size of at most {TRIED}, Dim(…, max=…)"
             )
         for n in range(most + 1):
             whole = sign * (sign * scale.numerator * n // scale.denominator)
             if rounded(_value(n, steps)) != whole:
-                raise ValueError(f"the size {foreign} is no fraction of an input size at {n}")
-    scaled = sign * scale.numerator * translate(inner, greatest)
-    return sign * FloorDiv(scaled, integer(scale.denominator))
+                raise ValueError(f"the size {text} is no fraction of an input size at {n}")
+    return sign * FloorDiv(sign * scale.numerator * inner, integer(scale.denominator))
+
+
+_WRITTEN = {"math.trunc": "TruncToInt", "math.floor": "FloorToInt", "math.ceil": "CeilToInt"}
+"""How torch's conditions write its classes."""
+
+
+def read_rounded(node: ast.expr, size_of: Callable[[ast.expr], Expr]) -> Expr:
+    """A rounded number that a condition of torch's has in its text.
+
+    Args:
+        node: What may be one.
+        size_of: Reads the whole numbers in it; raises ValueError for anything else.
+
+    Raises:
+        ValueError: It is another call, or no fraction of a size whatever that is.
+    """
+    if not isinstance(node, ast.Call) or len(node.args) != 1:
+        raise ValueError(ast.unparse(node))
+    kind, found = _WRITTEN.get(ast.unparse(node.func)), _steps_of(node.args[0])
+    if kind is None or found is None:
+        raise ValueError(ast.unparse(node))
+    return _rounded(kind, found[0], size_of(found[1]), None, ast.unparse(node))
+
+
+def _steps_of(node: ast.expr) -> tuple[list[_Step], ast.expr] | None:
+    """As `_taken_apart`, of a text."""
+    if isinstance(node, ast.Call) and ast.unparse(node.func) == "torch.sym_float":
+        return [], node.args[0]
+    if not isinstance(node, ast.BinOp) or not isinstance(node.op, ast.Div | ast.Mult):
+        return None
+    divides, sides = isinstance(node.op, ast.Div), (node.left, node.right)
+    numbers = [s.value if isinstance(s, ast.Constant) else None for s in sides]
+    place = 1 if divides or numbers[1] is not None else 0
+    number, rest = numbers[place], sides[1 - place]
+    if not isinstance(number, int | float) or not number:
+        return None
+    found = _steps_of(rest)
+    if found is None and divides and isinstance(number, int):
+        found = [], rest
+    return None if found is None else ([_Step(number, divides), *found[0]], found[1])
 
 
 @dataclass(frozen=True)

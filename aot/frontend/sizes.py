@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from aot.frontend.open_dims import TRACED
-from aot.frontend.scaled_sizes import translate
+from aot.frontend.scaled_sizes import read_rounded, translate
 from aot.frontend.tried_guards import relation_of
 from aot.ir.tensors import Dim, SizeRelation, TensorType
 from aot.symbolic import (
@@ -252,6 +252,7 @@ class _Guard(ast.NodeVisitor):
             extremum = _EXTREMA.get(ast.unparse(node.func))
             if extremum is not None:
                 return extremum(*(self.expr(a) for a in node.args))
+            return read_rounded(node, self.expr)
         raise ValueError(ast.unparse(node))
 
     def _input_size(self, node: ast.Subscript) -> Expr:

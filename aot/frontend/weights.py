@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from aot_runtime.format.pairs import in_pairs
 from torch.export import ExportedProgram
+from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 from aot.ir.dtypes import DTYPES, DType
 from aot.ir.weights import WeightSpec
@@ -46,6 +47,16 @@ def to_array(tensor: torch.Tensor) -> np.ndarray:
         bits = {1: torch.uint8, 2: torch.int16, 4: torch.int32}[ours.itemsize]
         return plain.view(bits).numpy().view(ours.numpy)
     return plain.numpy()
+
+
+def holds_wrappers(program: ExportedProgram) -> bool:
+    """Whether some weight is of a class that wraps plain tensors, as quantised ones may be.
+
+    Its arithmetic is its own, and part of the graph only once torch traces the program again:
+    then each tensor in it is a weight (`layer.parametrizations.weight.original0`).
+    """
+    stored = (*program.state_dict.values(), *program.constants.values())
+    return any(map(is_traceable_wrapper_subclass, stored))
 
 
 class TorchWeights:

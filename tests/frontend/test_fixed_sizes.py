@@ -40,12 +40,18 @@ def in_eights(x: torch.Tensor) -> torch.Tensor:
     return y.view(6, 3)
 
 
+def by_count(x: torch.Tensor) -> torch.Tensor:
+    y = x + 1
+    return y.reshape(y.shape.numel())
+
+
 @pytest.mark.parametrize(
     ("function", "text", "line", "advice"),
     [
         (in_turns, "range(x.shape[0])", 2, "A loop of Python's turns"),
         (row_by_row, "for row in x:", 2, "A loop of Python's turns"),
         (rising, "slope(x)", 2, "A rule of torch's for derivatives"),
+        (by_count, "y.shape.numel()", 2, r"write x\.numel\(\) for x\.shape\.numel\(\)"),
         (in_eights, "y.view(6, 3)", 2, r"x\.view\(x\.shape\[0\], -1\)"),
     ],
 )

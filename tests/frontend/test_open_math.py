@@ -12,10 +12,11 @@ import pytest
 import torch
 from torch.export import Dim
 from torch.testing import assert_close
+from torch.utils._sympy.reference import PythonReferenceAnalysis
 
 import aot
 from aot.frontend.capture import capture_module
-from aot.frontend.open_math import open_math
+from aot.frontend.open_math import open_math, truncating
 from tests.calls import Calls
 from tests.conformance.executors import interpret_lowered
 from tests.settings import level
@@ -116,3 +117,14 @@ def test_numbers_below_zero_have_as_many_digits_as_above() -> None:
     for n in (2, 3, 4, 5, 8, 20):
         (found,) = interpret_lowered(captured, (torch.ones(n),))
         assert len(found) == (n - 4).bit_length()
+
+
+def test_truncations_are_written_into_graphs() -> None:
+    """A call of torch's stands for one; without, torch asks the node for its value."""
+    graph = torch.fx.Graph()
+    node = torch.fx.Proxy(graph.placeholder("n"))
+    with truncating():
+        made = PythonReferenceAnalysis.trunc_to_int(node / 2.0, torch.int64)
+    assert made.node.target is torch.sym_int
+    with pytest.raises(torch.fx.proxy.TraceError):
+        PythonReferenceAnalysis.trunc_to_int(node / 2.0, torch.int64)

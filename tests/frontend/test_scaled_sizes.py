@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import math
 from collections.abc import Callable
 from typing import Any
@@ -10,10 +11,13 @@ import pytest
 import torch
 from torch.export import Dim
 from torch.nn import functional as F
+from torch.testing import assert_close
 
 from aot.errors import AotError
 from aot.frontend.capture import capture_module
 from aot.frontend.ingest import ingest
+from aot.frontend.scaled_sizes import read_rounded
+from aot.symbolic import Expr, integer
 from tests.calls import Calls
 from tests.conformance.executors import interpret_lowered
 
@@ -71,3 +75,48 @@ def test_an_operators_own_factor() -> None:
         assert found.shape == scaled(torch.ones(1, 1, n)).shape
     with pytest.raises(AotError, match=r"greatest size of at most 65536"):
         ingest(captured(Dim("n")))
+
+
+def halved(x: torch.Tensor) -> torch.Tensor:
+    size = [int(float(n) / 2.0) for n in x.shape[2:]]
+    return F.interpolate(x, size=size, mode="bilinear")
+
+
+def test_conditions_on_roundings_of_several_sizes() -> None:
+    """torch asks of the second result how it lies, in terms of both sizes, rounded twice."""
+    spec = {"args": ({2: Dim.DYNAMIC, 3: Dim.DYNAMIC},)}
+    model = Calls(lambda x: halved(halved(x)))
+    captured = capture_module(model, (torch.randn(2, 3, 20, 24),), dynamic_shapes=spec)
+    for shape in ((20, 24), (33, 17), (4, 7)):
+        x = torch.randn(2, 3, *shape)
+        assert_close(torch.from_numpy(interpret_lowered(captured, (x,))[0]), model(x))
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("math.trunc(torch.sym_float(n) / 2.0)", 18),
+        ("math.floor(n / 4)", 9),
+        ("math.ceil(0.75 * torch.sym_float(n))", 28),
+        ("math.trunc(torch.sym_float(math.trunc(torch.sym_float(n) / 2.0)) * 1.5)", 27),
+    ],
+)
+def test_roundings_in_conditions_are_read(text: str, value: int) -> None:
+    def size_of(node: ast.expr) -> Expr:
+        return integer(37) if isinstance(node, ast.Name) else read_rounded(node, size_of)
+
+    assert read_rounded(ast.parse(text, mode="eval").body, size_of) == integer(value)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "math.sqrt(n)",
+        "math.trunc(torch.sym_float(n) * 0.29)",
+        "math.trunc(2.0 / n)",
+        "math.trunc(n)",
+    ],
+)
+def test_other_numbers_in_conditions_are_none(text: str) -> None:
+    with pytest.raises(ValueError):
+        read_rounded(ast.parse(text, mode="eval").body, lambda _: integer(37))
