@@ -147,7 +147,9 @@ def _untyped(files: Sequence[PythonFile]) -> Row:
 def _mutation(files: Sequence[PythonFile]) -> Iterator[Row]:
     ir = [f for f in files if str(f.path).startswith("aot/ir/")]
     yield _count("7", "dataclasses in ir/ that are not frozen", ir, "mutable_dataclasses", ())
-    yield _count("7", "attributes set from outside", files, "sets_after_init", ("aot/symbolic/",))
+    # A tensor of torch keeps what is made of it: a table of ours would keep both for ever.
+    own = ("aot/symbolic/", "aot/frontend/element_writes.py")
+    yield _count("7", "attributes set from outside", files, "sets_after_init", own)
 
 
 def _documented(files: Sequence[PythonFile]) -> Iterator[Row]:

@@ -60,7 +60,8 @@ _LINE = "_aot_line"
 def _as_line(mask: Tensor) -> Tensor:
     """A mask of one element, the same one each time: what two take by it is of one size.
 
-    torch remembers of a mask how many of its elements are true.
+    torch remembers of a mask how many of its elements are true. The line is a view, which refers to
+    its mask: they end together.
     """
     line: Tensor | None = getattr(mask, _LINE, None)
     if line is None:
