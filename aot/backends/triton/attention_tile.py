@@ -208,13 +208,16 @@ _SINGLE = {
 
 _SPLIT = {
     96: AttentionTile(128, 64, 8, 2),
-    128: AttentionTile(32, 64, 4, 2),  # see `_SPLIT_MASKED`
+    128: AttentionTile(128, 64, 8, 1),
     160: AttentionTile(16, 64, 4, 2),
     192: AttentionTile(32, 32, 4, 2),
     256: AttentionTile(32, 64, 8, 2),
 }
-_SPLIT_LOW = {64: AttentionTile(32, 64, 4, 2)}
-_SPLIT_MASKED, _SPLIT_MASKED_LOW = AttentionTile(128, 64, 8, 1), AttentionTile(16, 64, 4, 2)
+_SPLIT_LOW = {
+    64: AttentionTile(32, 64, 4, 2),
+    96: AttentionTile(128, 64, 8, 2),
+    128: AttentionTile(16, 64, 4, 2),
+}
 _SPLIT_IN_STEP = {
     64: AttentionTile(64, 32, 4, 2),
     128: AttentionTile(32, 32, 8, 2),
@@ -222,20 +225,20 @@ _SPLIT_IN_STEP = {
 }
 """Of float32 as products of halves of its digits: the largest whose digits stay in registers.
 
-`_SPLIT_LOW`: where large tiles would be few, or causal ones unequal; `_SPLIT_MASKED`: of 97 to 128
-columns under a mask, of whose numbers 32 by 64 has no room: it took 1.43 to 1.75 of these two (512
-to 4096 keys, flags and numbers). On an H200, of the best of 16 tiles at each of 15 places: 128 by
-64 by eight warps took 1.04 to 1.09 up to 64 columns, where 32 by 64 took 1.0 and 1.21, but 1.89
-where it is 23 programs; of 72 to 96 columns 1.0 to 1.05, 64 by 64 1.04 to 1.68 and 64 by 32 1.11 to
-1.48, also where no vector loads a mask's numbers (2770 and 2586 keys); of 128 columns 32 by 64 took
-1.0 (1368 to 9552 keys, one causal), 16 by 64 1.02 to 1.08, 128 by 64 1.04 to 1.33; of 192 columns
-32 by 32 took 1.0 (4208 keys, 16 heads; 4096, causal, 32 heads), 32 by 64 by eight warps 1.32 and
-1.14. Of 160 columns 32 by 32 took 3.1 of 16 by 64 (5261 keys, causal, 16 heads), 3.4 (3428 keys, 32
-heads), 1.9 (4788 keys, a mask). Of 256 columns in two pieces 32 by 64, with one block in flight,
-took 0.46 of 16 by 32 in one (4096 keys, 32 heads); 32 by 32 0.48 (with two in flight 0.58), 16 by
-64 0.53, 64 by 32 0.75; in one piece 32 by 32 0.73. Where queries end within a tile, its mask is
-what registers no longer hold: then 32 by 64 by four warps took 1.9 of it by eight (256 columns,
-5156 keys, causal, 16 heads), without one 1.08 (8192 keys) and 1.26 (2433 keys, 64 heads).
+`_SPLIT_LOW`: where large tiles would be few, or causal ones unequal. On an H200, of the best of 16
+tiles at each of 15 places: 128 by 64 by eight warps took 1.04 to 1.09 up to 64 columns, where 32 by
+64 took 1.0 and 1.21, but 1.89 where it is 23 programs; of 72 to 96 columns 1.0 to 1.05, 64 by 64
+1.04 to 1.68 and 64 by 32 1.11 to 1.48, also where no vector loads a mask's numbers (2770 and 2586
+keys); of 128 columns 16 by 64 1.02 to 1.08 and 128 by 64 1.04 to 1.33 (1368 to 9552 keys, one
+causal), 32 by 64 1.0, of which 160 bytes a thread lie in memory, but 1.43 to 1.75 of these two
+under masks (512 to 4096 keys, flags and numbers); of 192 columns 32 by 32 took 1.0 (4208 keys, 16
+heads; 4096, causal, 32 heads), 32 by 64 by eight warps 1.32 and 1.14. Of 160 columns 32 by 32 took
+3.1 of 16 by 64 (5261 keys, causal, 16 heads), 3.4 (3428 keys, 32 heads), 1.9 (4788 keys, a mask).
+Of 256 columns in two pieces 32 by 64, with one block in flight, took 0.46 of 16 by 32 in one (4096
+keys, 32 heads); 32 by 32 0.48 (with two in flight 0.58), 16 by 64 0.53, 64 by 32 0.75; in one piece
+32 by 32 0.73. Where queries end within a tile, its mask is what registers no longer hold: then 32
+by 64 by four warps took 1.9 of it by eight (256 columns, 5156 keys, causal, 16 heads), without one
+1.08 (8192 keys) and 1.26 (2433 keys, 64 heads).
 """
 
 _LEAST_SPLIT = 64
@@ -278,9 +281,7 @@ def _by_rules(size: AttentionSize, gpu: Gpu) -> AttentionTile:
         block = max(32, 64 * 128 // power_above(size.depth))
         if size.dtype.itemsize > 2:
             block = min(block, _SINGLE_KEYS)
-        # With a second block in flight a multiprocessor holds one such program, not three.
-        stages = _SPLIT_MASKED.stages if tile == _SPLIT[_WIDE] else tile.stages
-        return _fitted(AttentionTile(16, block, 4, stages, packed=True), size)
+        return _fitted(AttentionTile(16, block, 4, tile.stages, packed=True), size)
     tile = _in_fewer_turns(_lower(tile, size, gpu), size, gpu)
     rows, least = tile.rows, _least_rows(size, gpu)
     while rows > _LEAST_ROWS and (
@@ -329,8 +330,6 @@ def _lower(tile: AttentionTile, size: AttentionSize, gpu: Gpu) -> AttentionTile:
     if not _in_digits(size, gpu):
         return tile
     low = next((t for depth, t in _SPLIT_LOW.items() if size.depth <= depth), tile)
-    if size.masked and tile == _SPLIT[_WIDE]:
-        tile, low = _SPLIT_MASKED, _SPLIT_MASKED_LOW
     each = tile.rows * tile.keys // (WARP * tile.warps)
     crowded = size.loose and size.masked >= _LOOSE_BYTES and each > _LOOSE_EACH
     programs = _programs(tile.rows, size)
