@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from itertools import accumulate, pairwise
 
 from aot.backends.triton import matrix_reflections, matrix_rotations, matrix_spectra
 from aot.backends.triton.body import Body
@@ -453,7 +454,7 @@ def _write_part(body: Body, call: LibraryCall, stage: Stage, nest: LoopNest, nam
             place: dict[Symbol, Expr] = {}
             if numbers[0] in known:
                 row, column = known[numbers[0]]
-                before = (_part_begin(call, numbers[0]) - start).expand()
+                before = (_part_bounds(call)[numbers[0]] - start).expand()
                 width = index_text(column.extent, body.context.names)
                 at = f"{name} - ({index_text(before, body.context.names)})"
                 _name_places(body, (row.symbol, column.symbol), at, width, name)
@@ -472,10 +473,10 @@ def _placed(store: Store, place: Mapping[Symbol, Expr]) -> Store:
     return replace(store, index=index, value=value, binds=binds)
 
 
-def _part_begin(call: LibraryCall, number: int) -> Expr:
-    """The column of a record where a part begins."""
-    shapes = list(call.routine.parts(call.sizes).values())[:number]
-    return sum((product(shape) for shape in shapes), integer(0))
+def _part_bounds(call: LibraryCall) -> list[Expr]:
+    """The columns of a record where its parts begin, in order, and where the last one ends."""
+    sizes = map(product, call.routine.parts(call.sizes).values())
+    return list(accumulate(sizes, lambda a, b: (a + b).expand(), initial=integer(0)))
 
 
 def _part_start(call: LibraryCall, stage: Stage, nest: LoopNest) -> Expr:
@@ -490,14 +491,11 @@ def _part_start(call: LibraryCall, stage: Stage, nest: LoopNest) -> Expr:
 
 def _parts_between(call: LibraryCall, start: Expr, end: Expr) -> list[int]:
     """Numbers of the parts of a record that may have columns from `start` to `end`."""
-    found, first = [], integer(0)
-    for number, shape in enumerate(call.routine.parts(call.sizes).values()):
-        last = (first + product(shape)).expand()
+    found = []
+    for number, (first, last) in enumerate(pairwise(_part_bounds(call))):
         before, after = (last - start).expand(), (end - first).expand()
-        apart = any(is_int(e) and int(e) <= 0 for e in (before, after))
-        if not apart:
+        if not any(is_int(e) and int(e) <= 0 for e in (before, after)):
             found.append(number)
-        first = last
     return found
 
 

@@ -385,7 +385,7 @@ LAST_CASES = [
 ]
 
 
-def all_cases() -> dict[str, Case]:
+def cases_in_channels() -> dict[str, Case]:
     table = {f"conv{i}": full(*case) for i, case in enumerate(CASES)}
     for i, (*case, sizes) in enumerate(EVEN):
         table[f"even{i}"] = full(*case, "float64" if i == 4 else "float32", even=True, **sizes)
@@ -433,6 +433,11 @@ def all_cases() -> dict[str, Case]:
                 table[f"depthwise{i}_{dtype}_turned"] = Case(*case, dtype=dtype, turned=True)
     # An input that is far: pixels of whole lines, an odd number of columns.
     table["depthwise_far"] = Case(square(1, 1, 3, groups=64, stride=2, padding=1), 2, (1, 61, 93))
+    return table
+
+
+def cases_in_planes() -> dict[str, Case]:
+    table = {}
     for i, case in enumerate(PLANES_CASES):
         table[f"planes{i}"] = in_planes(*case)
     for dtype in ("float64", "bfloat16", "float16"):
@@ -459,7 +464,7 @@ def all_cases() -> dict[str, Case]:
     return table
 
 
-ALL = all_cases()
+ALL = cases_in_channels() | cases_in_planes()
 
 
 def test_channels_are_turned_where_panels_are_mostly_empty_and_blocks_read_them_once():
