@@ -124,6 +124,9 @@ THROUGH: Mapping[str, tuple[str, ...]] = {
     "tests/backends/triton/test_template_conv_boxes.py": (
         "aot/backends/triton/device/conv_groups.py",
     ),
+    "tests/backends/triton/test_template_resample_outer.py": (
+        "aot/backends/triton/resample_ahead.py",
+    ),
     "tests/backends/triton/test_template_resample.py": (
         "aot/backends/triton/resample_walk.py",
         "aot/backends/triton/resample_windows.py",

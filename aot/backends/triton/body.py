@@ -209,8 +209,8 @@ class Body(Scoped[Value]):
         """The text of an index expression, and the dimensions along which it varies."""
         names = {**self._names, **{s: self._narrowed(v) for s, v in binds.items()}}
         dims = {self._axes[s] for s in expr.free_symbols if s in self._axes}
-        if self.rank == 1:
-            for dim in self._dims.values():
+        for dim in self._dims.values():
+            if self.rank == 1 or dim.flat:
                 expr = _flattened(expr, dim, names)
         for symbol, value in binds.items():
             if symbol in expr.free_symbols:

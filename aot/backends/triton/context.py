@@ -62,7 +62,8 @@ class TileDim:
 
     `position`: 0 for rows, 1 for columns. `name`: of the index in the text. `scattered`: its points
     are any, also beyond the axes. `width`: the text of the block's size where blocks of several
-    sizes, all multiples of `block`, are given to one function; else "".
+    sizes, all multiples of `block`, are given to one function; else "". `flat`: what walks the axes
+    as the flat index does is told by that one also in tiles of two dimensions.
     """
 
     name: str
@@ -71,6 +72,7 @@ class TileDim:
     position: int
     scattered: bool = False
     width: str = ""
+    flat: bool = False
 
     @property
     def points(self) -> Expr:

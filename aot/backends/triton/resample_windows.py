@@ -6,17 +6,16 @@ open at the same time, so that it reads each input row once, and several rows at
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 from aot.backends.triton.context import TileDim
-from aot.backends.triton.resample_walk import as_index, operand_at, outer_start
+from aot.backends.triton.resample_walk import as_index, name_output, operand_at, outer_start
 from aot.backends.triton.short_reduction import ShortBody
-from aot.backends.triton.text import index_text, value_type
+from aot.backends.triton.text import value_type
 from aot.ir.hints import Hints
 from aot.ir.nests import Axis
 from aot.ir.scalar import cast, load
 from aot.ir.templates.resample import Resample
-from aot.ir.templates.resample2 import Resample2
 from aot.symbolic import Expr, Symbol, substitute, var
 
 MOST_WINDOWS = 4
@@ -30,25 +29,11 @@ class Windows:
     """Writes the walk along the call's `axis`, from row `first` to `last`. Use once: `emit`.
 
     When an output is due, `sums0` is of its window, and `sums1`, … of those after it, with all rows
-    before `known`. `columns`: how axes of the output are named in the columns of the input, `y`, of
-    which a program has `wide`; those that are not named there are the same in both.
-    `keeps_begins`: where a window begins is read once, and kept for the rows after; that is faster
-    in some kernels and slower in others.
+    before `known`. A program has `wide` columns.
     """
 
-    def __init__(
-        self,
-        body: ShortBody,
-        call: Resample | Resample2,
-        wide: int,
-        hints: Hints,
-        columns: Mapping[Symbol, Expr] | None = None,
-        *,
-        keeps_begins: bool = False,
-    ) -> None:
+    def __init__(self, body: ShortBody, call: Resample, wide: int, hints: Hints) -> None:
         self._body, self._call, self._wide = body, call, wide
-        self._columns = columns or {}
-        self._keeps_begins = keeps_begins
         self._row = call.output.axes[call.axis]
         buffers = body.context.buffers
         self.sums = buffers[call.weights.buffer].dtype
@@ -66,18 +51,11 @@ class Windows:
         for k in range(self._windows):
             line(f"sums{k} = {zeros}")
             body.name_axis(var(f"begin{k}"), f"begin{k}", None)
-            if self._keeps_begins and k:
-                self._name_output(f"ahead{k}", "first", k - 1)
-                self._read_begin(k, f"ahead{k}", f"begin{k - 1}" if k > 1 else "")
         line("known = first - first")
         with body.loop("for at in range(first, last)"):
             for k in range(self._windows):
-                self._name_output(f"window{k}", "at", k)
-                if self._keeps_begins and k < last:
-                    line(f"begin{k} = begin{k + 1}")
-                else:
-                    before = f"begin{k - 1}" if k else f"known - {self._taps}"
-                    self._read_begin(k, f"window{k}", before)
+                window = name_output(body, self._row, f"window{k}", "at", k)
+                self._read_begin(k, window, f"begin{k - 1}" if k else f"known - {self._taps}")
                 line(f"sums{k} = sums{k + 1}" if k < last else f"sums{k} = {zeros}")
             line(f"end = begin0 + {self._taps}")
             self._add(f"begin{last}", "known", (last,))
@@ -88,24 +66,14 @@ class Windows:
             body.name_axis(self._row.symbol, "at", None)
             finish("sums0")
 
-    def _name_output(self, name: str, base: str, k: int) -> None:
-        """The output k after `base`, or the last one."""
-        body = self._body
-        extent = index_text(self._row.extent, body.context.names)
-        body.writer.line(
-            f"{name} = tl.minimum({base} + {k}, {extent} - 1)" if k else f"{name} = {base}"
-        )
-        body.name_axis(var(name), name, None)
-
-    def _read_begin(self, k: int, output: str, before: str) -> None:
+    def _read_begin(self, k: int, output: Symbol, before: str) -> None:
         """Where window k begins, that of an output; not before another window.
 
         The table says so, too; whatever it holds, rows are then rows of the windows that are added.
         """
         body = self._body
-        start = body.value(outer_start(body, self._call, var(output)))
-        text = as_index(body, start)
-        body.writer.line(f"begin{k} = {f'tl.maximum({text}, {before})' if before else text}")
+        start = body.value(outer_start(body, self._call, output))
+        body.writer.line(f"begin{k} = tl.maximum({as_index(body, start)}, {before})")
 
     def _add(self, start: str, stop: str, windows: tuple[int, ...]) -> None:
         """Adds the input rows from `start` to `stop` to those windows, which hold them all."""
@@ -119,7 +87,7 @@ class Windows:
             body.declare_dim(TileDim(rows, (Axis(row, var("stop")),), self._together, 0))
             body.name_axis(row, rows, rows)
             x = call.x
-            place = [self._columns.get(a.symbol, a.symbol) for a in call.output.axes]
+            place: list[Expr] = [a.symbol for a in call.output.axes]
             place[call.axis] = row
             at = dict(zip([a.symbol for a in x.axes], place, strict=True))
             dtype = body.context.buffers[x.buffer].dtype
@@ -131,7 +99,7 @@ class Windows:
                 line(f"sums{k} += tl.sum({value} * {weight}, 0)[None, :]")
 
 
-def _open_windows(call: Resample | Resample2, hints: Hints) -> int:
+def _open_windows(call: Resample, hints: Hints) -> int:
     """How many windows most input rows lie in; a row of more is read again."""
     size = hints.value(call.x.axes[call.axis].extent)
     out = hints.value(call.output.axes[call.axis].extent)

@@ -17,9 +17,8 @@ from aot.ir.kernel_facts import template_call
 from aot.ir.kernels import KernelGraph, TemplateKernel
 from aot.ir.templates.resample import Resample
 
-THREAD_COLUMNS, MOST_WARPS = 8, 1
-"""Of a program: small ones with more columns a thread than a walk over both axes has, since they
-wait for memory."""
+THREAD_COLUMNS, MOST_ROWS = 8, 32
+"""Of a program: more than a walk over both axes has, since all that it does is to wait."""
 
 
 def emit_resample(
@@ -29,7 +28,7 @@ def emit_resample(
     call = template_call(kernel, Resample)
     context = make_context(kernel, graph, gpu)
     walk = plan_walk(
-        kernel, call, context, hints, gpu, thread_columns=THREAD_COLUMNS, most_warps=MOST_WARPS
+        kernel, call, context, hints, gpu, thread_columns=THREAD_COLUMNS, most_rows=MOST_ROWS
     )
     walk = walk.merged(accesses(kernel, context, call))
     body = ShortBody(context, Writer())
@@ -42,5 +41,5 @@ def emit_resample(
         finish_tile(body, kernel, conversion(sums, windows.sums, wanted), frozenset(("y",)))
 
     windows.emit(store)
-    options = {"num_warps": walk.warps, "num_stages": 1}
+    options = {"num_warps": 1, "num_stages": 1}
     return finish(kernel, body, line_grid(walk.programs), options)

@@ -46,7 +46,7 @@ def emit_resample2(
     body = ShortBody(context, Writer())
     walk.open(body, apart=True)
     _Rows(body, kernel, call, walk).emit()
-    options = {"num_warps": walk.warps, "num_stages": 1}
+    options = {"num_warps": 1, "num_stages": 1}
     return finish(kernel, body, line_grid(walk.programs), options)
 
 

@@ -1,6 +1,6 @@
 """Resizing along two axes at once where outputs have many taps: the outer axis first.
 
-A program walks down the columns of the image that some outputs read, as for one axis (`Windows`).
+A program walks down the columns of the image that some outputs read (`WindowsAhead`).
 Then its threads need sums of each other: a row of sums goes through memory of the program's own,
 the workspace, which stays in the caches, so that no image is written in between.
 """
@@ -14,13 +14,13 @@ from aot.backends.triton.dot import finish_tile, open_batch
 from aot.backends.triton.gpu import Gpu
 from aot.backends.triton.kernel import EmittedKernel, finish, line_grid, program_id
 from aot.backends.triton.ops import conversion
+from aot.backends.triton.resample_ahead import WindowsAhead
 from aot.backends.triton.resample_walk import (
     as_index,
     inner_start,
     operand_at,
     rows_each,
 )
-from aot.backends.triton.resample_windows import Windows
 from aot.backends.triton.short_reduction import ShortBody
 from aot.backends.triton.text import Writer, index_text
 from aot.backends.triton.tiling import WARP, power_above
@@ -43,7 +43,7 @@ from aot.symbolic import (
 THREAD_COLUMNS = 4
 """Inputs of a row for one thread: one vector."""
 
-SHARED_PART = 4
+SHARED_PART = 3.5
 """A program reads so many times what a window is wide, at least: neighbours read windows at their
 borders both. Otherwise programs are small, as they wait for memory most of the time."""
 
@@ -146,7 +146,7 @@ def _plan(kernel: TemplateKernel, context: KernelContext, hints: Hints, gpu: Gpu
     taps = int(call.inner_weights.axes[1].extent)
     size = max(1, hints.value(call.x.axes[call.inner].extent))
     out = max(1, hints.value(inner.extent))
-    wide = power_above(max(WARP * THREAD_COLUMNS, SHARED_PART * (taps + ALIGNED) * pixel))
+    wide = power_above(max(WARP * THREAD_COLUMNS, int(SHARED_PART * (taps + ALIGNED) * pixel)))
     fitting = (wide // pixel - taps - ALIGNED) * out // size
     count = -(-out // max(1, fitting))
     each = -(-out // count)
@@ -192,8 +192,10 @@ class _Strip:
         # What lies within a pixel of x lies side by side: all of a row is one axis, `column`.
         *outer, last = (a.symbol for a in (strips.inner, *strips.inside))
         columns = {**dict.fromkeys(outer, integer(0)), last: _COLUMN}
-        self._windows = Windows(body, self._call, strips.wide, hints, columns, keeps_begins=True)
         self._taps = int(self._call.inner_weights.axes[1].extent)
+        self._windows = WindowsAhead(
+            body, self._call, strips.wide, hints, THREAD_COLUMNS, columns, self._taps
+        )
 
     def emit(self) -> None:
         body, strips, line = self._body, self._strips, self._line
@@ -235,7 +237,7 @@ class _Strip:
     def _open_outputs(self) -> None:
         """The outputs `z` whose inputs all are among `y`, which are read as far as these need."""
         body, strips, line = self._body, self._strips, self._line
-        dim = Shifted("z", (strips.inner, *strips.inside), strips.lanes, 1)
+        dim = Shifted("z", (strips.inner, *strips.inside), strips.lanes, 1, flat=True)
         each = self._by_pixel("*")
         body.open_dim(dim, f"outputs{each}")
         line(f"z_in = z < outputs_end{each}")

@@ -59,8 +59,8 @@ IMAGES = {
     "a walk of several programs": (resize((70, 140), "bilinear"), (1, 1, 35, 70)),
     "corners": (resize((64, 33), "bicubic", align_corners=True), (1, 3, 20, 20)),
     "few columns": (resize((17, 4), "bilinear"), (3, 5, 8, 9)),
-    "rows between taps": (resize((7, 20), "bicubic"), (1, 2, 80, 20)),
-    "fewer than taps": (resize((9, 20), "bilinear"), (1, 2, 1, 20)),
+    "rows between taps": (resize((7, 23), "bicubic"), (1, 2, 80, 20)),
+    "fewer than taps": (resize((9, 23), "bilinear"), (1, 2, 1, 20)),
     "one point": (resize((1, 1), "bilinear"), (1, 2, 8, 9)),
     "volumes": (resize((6, 20, 21), "trilinear"), (1, 2, 5, 9, 10)),
 }
