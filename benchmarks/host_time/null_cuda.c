@@ -49,6 +49,7 @@ int cuMemFree_v2(void* address) { return free(address), 0; }
 int cuMemFreeHost(void* address) { return free(address), 0; }
 int cuMemHostGetDevicePointer_v2(void** address, void* host) { return *address = host, 0; }
 int cuLaunchKernel(void) { return ++launches, 0; }
+int cuLaunchKernelEx(void) { return ++launches, 0; }
 int cuGraphLaunch(void) { return ++launches, 0; }
 int cuGraphExecKernelNodeSetParams_v2(void) { return ++launches, 0; }
 

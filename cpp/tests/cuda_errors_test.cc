@@ -150,7 +150,7 @@ TEST(code_that_is_no_cubin_never_reaches_the_driver) {
   const auto refused = [](const std::string& code, const char* message) {
     CHECK_FAILS(run_code(code), AOT_CORRUPT_PACKAGE, message);
   };
-  const std::string good = aot_test::fake_cubin("sm_90", "scale 6");
+  const std::string good = aot_test::fake_cubin("sm_90", "scale 6 waits");
   run_code(good);
   refused(".version 8.4\n.target sm_90\n", "'kernels/cuda/sm_90/other' is text such as PTX");
   refused("\x50\xed\x55\xba....", "is an archive of codes (fatbin)");
@@ -180,7 +180,7 @@ TEST(kernels_take_the_parameters_that_the_plan_gives) {
 TEST(a_kernel_that_crashes) {
   const Machine machine(1, 9, 0);
   Builder builder = small_cuda_package();
-  const std::string cubin = aot_test::fake_cubin("sm_90", "crash 6");
+  const std::string cubin = aot_test::fake_cubin("sm_90", "crash 6 waits");
   builder.add("kernels/cuda/sm_90/crash", "U8", {cubin.size()}, cubin);
   auto& kernel = builder.plan["programs"][1]["kernels"][1];
   kernel["entry"] = "kernels/cuda/sm_90/crash";

@@ -322,6 +322,24 @@ API CUresult cuLaunchKernel(CUfunction function, unsigned x, unsigned y, unsigne
   return enqueue_kernel(stream, node);
 }
 
+// Counted as the plain launch that it is, too.
+API CUresult cuLaunchKernelEx(const LaunchConfig* config, CUfunction function, void** parameters,
+                              void** extra) {
+  {
+    ENTER();
+    const bool early = config->attribute_count == 1 && config->attributes != nullptr &&
+                       config->attributes->id == kProgrammaticSerialization &&
+                       config->attributes->allowed == 1;
+    if (!early) misuse("a launch of an unknown form");
+    if (!reinterpret_cast<FakeFunction*>(function)->waits) {
+      misuse("a kernel starts early that does not wait");
+    }
+  }
+  return cuLaunchKernel(function, config->grid_x, config->grid_y, config->grid_z, config->block_x,
+                        config->block_y, config->block_z, config->shared_bytes, config->stream,
+                        parameters, extra);
+}
+
 // ---------------------------------------------------------------- memory
 
 API CUresult cuMemGetInfo_v2(size_t* unused, size_t* total) {

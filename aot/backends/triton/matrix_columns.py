@@ -12,8 +12,9 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from aot.backends.triton.matrix_numbers import LaneNumber, LaneNumbers
-from aot.backends.triton.text import joined, taken_apart
+from aot.backends.triton.text import joined, taken_apart, value_type
 from aot.backends.triton.tiling import WARP
+from aot.ir.dtypes import FLOAT64
 
 LIMIT = 32
 """Rows and columns of the largest matrices that are taken by columns."""
@@ -27,6 +28,12 @@ have the same names then, so that all tensors move."""
 
 UNROLLED = 16
 """Columns of the largest matrices that are inverted so."""
+
+KEPT = 2.0**-100
+"""A part of any number that rounds away when it is subtracted."""
+
+DOUBLE = value_type(FLOAT64)
+"""Elements of which the assembler predicates no products: it selects halves of their results."""
 
 PHASE = 8
 """Steps of larger ones that are a loop."""
@@ -325,7 +332,6 @@ class Columns:
         pivots are all. Rows that have been one may become anything then, without a selection.
         """
         count = min(self.rows, self.columns)
-        below = () if after else ("below",)
         self.load_for_pivots()
         self.begin_pivots()
 
@@ -333,21 +339,37 @@ class Columns:
             z = c.numbers
             own = z.named(names[0])
             pivot = c.choose_pivot(k, own)
+            source, below = "chosen", ""
             if after:
                 after(c, k)
             else:
+                below = "below"
                 c.line(f"below = (place > {k}) & (failed == 0)")
             safe = z.let("safe", z.where("failed", z.real("1.0"), pivot))
             factor = z.over("factor", own, safe)
+            if below:
+                z.let(names[0], z.where(below, factor, own))
+            if below and c.kind == DOUBLE:
+                source, below = c.keep_where(below, factor, source), ""
             for name, alive in zip(names[1:], live[1:], strict=True):
-                row = z.let("row", z.from_lane(z.named(name), "chosen"))
+                row = z.let("row", z.from_lane(z.named(name), source))
                 changed = z.minus(z.named(name), factor, row)
-                conditions = [each for each in (*below, alive) if each]
-                z.let(name, z.if_live(" & ".join(conditions), changed, z.named(name)))
-            if not after:
-                z.let(names[0], z.where("below", factor, own))
+                conditions = " & ".join(each for each in (below, alive) if each)
+                z.let(name, z.if_live(conditions, changed, z.named(name)))
 
         self.walk("a", self.columns, count, step)
+
+    def keep_where(self, condition: str, factor: LaneNumber, lane: str) -> str:
+        """Has lanes keep what they have where a condition fails; gives whose row they read.
+
+        x - factor row is x there without a selection for each x: the row is the lane's own, and the
+        factor so small that x (1 - factor) rounds to x, also where x is -0 or no number. Of complex
+        numbers with one infinite part the other becomes NaN.
+        """
+        z = self.numbers
+        z.let("factor", z.where(condition, factor, z.real(f"-{KEPT}")))
+        self.line(f"source = tl.where({condition}, {lane}, i)")
+        return "source"
 
     def exchange_rows(self, prefix: str, count: int) -> None:
         """Takes rows to the lanes of their places."""

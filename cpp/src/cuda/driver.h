@@ -60,6 +60,9 @@ class Driver {
   // Whether edges of graphs may let a kernel start early: `graph_add_dependencies` is there.
   bool has_early_launches() const { return early_launches_; }
 
+  // Whether launches may let a kernel start early: `launch_kernel_ex` is there.
+  bool has_launch_attributes() const { return launch_kernel_ex.pointer != nullptr; }
+
   // Whether functions tell their parameters: `func_get_param_info` is there.
   bool has_parameter_info() const { return func_get_param_info.pointer != nullptr; }
 

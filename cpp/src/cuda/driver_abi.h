@@ -90,6 +90,28 @@ static_assert(sizeof(GraphEdge) == 8, "the layout of CUgraphEdgeData");
 inline constexpr unsigned char kPortProgrammatic = 1;
 inline constexpr unsigned char kEdgeProgrammatic = 1;
 
+// CUlaunchAttribute, as far as it is used, and the one that lets a kernel start as such an edge
+// does, after whatever kernel was enqueued before it in the stream.
+struct LaunchAttribute {
+  unsigned id;
+  unsigned reserved;
+  int allowed;
+  unsigned char rest[60];
+};
+static_assert(sizeof(LaunchAttribute) == 72, "the layout of CUlaunchAttribute");
+inline constexpr unsigned kProgrammaticSerialization = 6;
+
+// CUlaunchConfig
+struct LaunchConfig {
+  unsigned grid_x, grid_y, grid_z;
+  unsigned block_x, block_y, block_z;
+  unsigned shared_bytes;
+  CUstream stream;
+  LaunchAttribute* attributes;
+  unsigned attribute_count;
+};
+static_assert(sizeof(LaunchConfig) == 56, "the layout of CUlaunchConfig");
+
 }  // namespace aot_rt::cuda
 
 // Every entry point that is used: member of Driver, symbol of the library, parameters. All of them
@@ -148,11 +170,13 @@ inline constexpr unsigned char kEdgeProgrammatic = 1;
     (CUgraphExec, CUgraphNode, const KernelNodeParams*))                                         \
   _(graph_launch, cuGraphLaunch, (CUgraphExec, CUstream))
 
-// Entry points that older drivers lack; see Driver for what says that they are there.
+// Entry points that older drivers, or those of tests, lack; see Driver for what says that they are
+// there.
 #define AOT_CUDA_LATER_SYMBOLS(_)                                                \
   _(graph_add_dependencies, cuGraphAddDependencies_v2, /* 12.3 */                \
     (CUgraph, const CUgraphNode*, const CUgraphNode*, const GraphEdge*, size_t)) \
   _(func_get_param_info, cuFuncGetParamInfo, /* 12.4 */                          \
-    (CUfunction, size_t, size_t*, size_t*))
+    (CUfunction, size_t, size_t*, size_t*))                                      \
+  _(launch_kernel_ex, cuLaunchKernelEx, (const LaunchConfig*, CUfunction, void**, void**))
 
 #endif  // AOT_SRC_CUDA_DRIVER_ABI_H_

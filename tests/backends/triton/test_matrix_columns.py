@@ -112,6 +112,29 @@ def test_a_warp_finds_a_pivot_by_few_instructions(kind: torch.dtype, asked: int)
     assert code.local_bytes == 0
 
 
+def test_rows_that_have_been_pivots_keep_what_they_have() -> None:
+    """Whatever that is: they add a part of their own to it that rounds away, and no 0 times inf."""
+    a = normal(1, 4, 4, dtype=torch.float64)
+    a[0, 0] = torch.tensor([100.0, -0.0, float("inf"), 5e-324])
+    a[0, 1:, 0] = 0.0
+    a[0, 2, 2] = float("-inf")
+    factors, pivots = linalg.lu_factor_ex(a)[:2]
+    assert not torch.isfinite(factors).all()
+    found = interpret_triton(captured(lambda a: linalg.lu_factor_ex(a)[:2], (a,)), (a,))
+    np.testing.assert_array_equal(found[0][0, 0], factors[0, 0].numpy())
+    assert np.array_equal(np.signbit(found[0][0, 0]), np.signbit(factors[0, 0].numpy()))
+    np.testing.assert_array_equal(found[1], pivots.numpy())
+
+
+@pytest.mark.parametrize("kind", (torch.float64, torch.complex128), ids=str)
+def test_no_number_is_selected_where_a_row_is_subtracted(kind: torch.dtype) -> None:
+    """Two selections for each double are a quarter of what such a kernel does."""
+    text = text_of(lambda a: linalg.lu_factor_ex(a)[:2], normal(2, 6, 6, dtype=kind))
+    updates = [line for line in text.splitlines() if "tl.fma(-factor" in line]
+    assert len(updates) == 15
+    assert not any("tl.where" in line for line in updates)
+
+
 def test_columns_stay_in_registers() -> None:
     args = (normal(4, 16, 16, dtype=torch.float32),)
     code = machine_code(captured(lambda a: linalg.lu_factor_ex(a)[0], args), "library", "sm_90")
