@@ -51,7 +51,7 @@ COMPOSED = frozenset(
         *(aten.linalg_vector_norm, aten._cdist_forward, aten._pdist_forward),
         *(aten.grid_sampler_2d, aten.grid_sampler_3d),
         *(aten.prod, aten.cumprod),
-        *(aten._fft_r2c, aten._fft_c2r, aten._fft_c2c),
+        *(aten._fft_r2c, aten._fft_c2r, aten._fft_c2c, aten.linalg_matrix_exp),
     }
 )
 """Operators that sum and do more, and products of many. Their arguments are off by the part

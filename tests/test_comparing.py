@@ -102,6 +102,15 @@ def test_what_follows_a_sum_carries_its_roundings():
     assert "1 wrong" in _difference(exact * (1 + 1e-10), lambda t: torch.exp(t.sum() / 10), x)
 
 
+def test_an_exponential_may_be_that_of_a_matrix_close_by():
+    """Its squarings are products of products: they magnify what rounding does to the matrix."""
+    turn = torch.tensor([[0.0, -1e5], [1e5, 0.0]], dtype=DOUBLE)
+    moved = torch.linalg.matrix_exp(turn * (1 + 2 * ULP))
+    assert _difference(moved, torch.linalg.matrix_exp, turn) == ""
+    wrong = torch.linalg.matrix_exp(turn * (1 + 100 * ULP))
+    assert "4 wrong" in _difference(wrong, torch.linalg.matrix_exp, turn)
+
+
 def test_functions_without_sums_have_no_slack():
     x = _normal(50)
     for function in (torch.exp, torch.sin, lambda t: t - 0.25, lambda t: t.sort().values):

@@ -68,6 +68,7 @@ from aot.frontend.true_loops import TrueLoops, Turn, TurnFails
 from aot.frontend.turns import settle
 from aot.frontend.user_kernels import analysing_kernels, launches_kernels
 from aot.frontend.weights import holds_wrappers
+from aot.frontend.written_views import open_sizes_kept, select_parts
 
 
 @dataclass(frozen=True)
@@ -422,7 +423,8 @@ def _decomposed(
     with told, unasked_layouts(), eager_convolutions(), truncating():
         traced = learnt.derivatives or holds_wrappers(program)
         if traced or not decomposed_by_node(program):
-            program = _traced_again(program, operators)
+            with open_sizes_kept(program, source.dynamic_shapes):
+                program = _traced_again(program, operators)
     return Captured(
         source.name,
         program,
@@ -442,6 +444,7 @@ def _decomposed(
 
 def _traced_again(program: ExportedProgram, operators: Sequence[str]) -> ExportedProgram:
     apart = launches_kernels(program, operators)
+    select_parts(program)
     with collected_once():
         table = decomposition_table()
     with (

@@ -83,6 +83,13 @@ _CAUSES = (
         "Keep it in a tensor without dimensions, or take x.real.item() and x.imag.item().",
     ),
     _Cause(
+        r"^TypeError: unhashable type: non-nested SymInt",
+        "a dynamic size is a key of a dict, an element of a set or an argument of a function that "
+        "keeps its results (functools.lru_cache, einx), and it has no hash",
+        "Write the named line without: torch's reshape, permute and arange take dynamic sizes, "
+        "and so do einops and a list in place of a set. Or leave the dimension static.",
+    ),
+    _Cause(
         r"^DynamicOutputShapeException",
         "an operator's result is as large as the values of a tensor say, and torch.export has no "
         "number for that size",

@@ -43,11 +43,21 @@ def check_to_add(error: BaseException, where: str) -> str:
     if None in sides:
         return ""
     holds, fails = (f"torch._check({sides[0]} {sign} {sides[1]})" for sign in written)
-    line = linecache.getline(frame.f_code.co_filename, int(where.rpartition(":")[2] or 0)).strip()
+    file, number = frame.f_code.co_filename, int(where.rpartition(":")[2] or 0)
+    line = linecache.getline(file, number).strip()
+    if _raises(line, linecache.getline(file, number + 1)):
+        return f"Add the line {fails} before `{line}`, which is what a run must not be."
     return (
         f"Add the line {holds} before `{line}` where that always is so, or {fails} where it never "
         "is. Where it varies, write the branch as torch.cond or torch.where."
     )
+
+
+def _raises(line: str, following: str) -> bool:
+    """Whether a line asks for something and what follows only raises: no run goes on there."""
+    _, colon, rest = line.partition(":")
+    body = rest.strip() or following.strip()
+    return line.startswith("if ") and bool(colon) and body.startswith("raise")
 
 
 def _users_frame(error: BaseException) -> FrameType | None:

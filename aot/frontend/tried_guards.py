@@ -118,8 +118,15 @@ def _check_all(condition: _Condition, dims: Sequence[Dim], text: str) -> None:
     most = round(TRIED ** (1 / len(dims)) / 4)
     for values in itertools.product(*(_tried(d, most) for d in dims)):
         found = dict(zip([dim(d.name) for d in dims], values, strict=True))
-        if not condition.holds(found):
-            named = ", ".join(f"{d.label or d.name} = {found[dim(d.name)]}" for d in dims)
+        named = ", ".join(f"{d.label or d.name} = {n}" for d, n in zip(dims, values, strict=True))
+        try:
+            holds = condition.holds(found)
+        except ZeroDivisionError:
+            raise ValueError(
+                f"the model decides by {text}, which is a division by 0 where {named}: give the "
+                "size a least one, Dim(…, min=…)"
+            ) from None
+        if not holds:
             raise ValueError(
                 f"the model decides by {text}, which is otherwise where {named}: "
                 f"{_FACTOR if ' == ' in text else _QUOTIENT}"

@@ -77,6 +77,18 @@ def test_causes_have_their_own_sentence(
     assert capfd.readouterr().err == ""
 
 
+def test_sizes_as_keys_are_told(tmp_path: Path) -> None:
+    rows = Dim("rows")
+    with pytest.raises(ExportError, match="a dynamic size is a key of a dict") as caught:
+        package(
+            Calls(lambda x: {x.shape[0]: x}[x.shape[0]]),
+            (torch.ones(4, 3),),
+            path=tmp_path / "m.pkg",
+            dynamic_shapes={"args": ({0: rows},)},
+        )
+    assert "a list in place of a set" in caught.value.advice
+
+
 def test_sizes_in_functions_of_a_loop_are_told(tmp_path: Path) -> None:
     with pytest.raises(ExportError, match=r"gives to torch\.while_loop") as caught:
         build(tmp_path, counts_in_a_loop, torch.tensor([2, 1, 0]))

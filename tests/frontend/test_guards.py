@@ -72,3 +72,26 @@ def test_a_tensor_has_no_name_to_check() -> None:
         capture_module(Calls(lambda x: x if x.sum() > 0 else x[:1]), (X,))
     assert "torch.cond" in caught.value.advice
     assert "Add the line" not in caught.value.advice
+
+
+def _limited(x: Tensor) -> Tensor:
+    n: Any = (x > 0).sum().item()
+    if n > 100:
+        raise ValueError(f"too many: {n}")
+    return x * n
+
+
+def _limited_and_checked(x: Tensor) -> Tensor:
+    n: Any = (x > 0).sum().item()
+    torch._check(n <= 100)
+    if n > 100:
+        raise ValueError(f"too many: {n}")
+    return x * n
+
+
+def test_of_a_side_that_raises_the_other_is_told() -> None:
+    with pytest.raises(ExportError) as caught:
+        capture_module(Calls(_limited), (X,))
+    told = "Add the line torch._check(n <= 100) before `if n > 100:`, which is what a run must not"
+    assert caught.value.advice.startswith(told)
+    assert capture_module(Calls(_limited_and_checked), (X,))

@@ -73,3 +73,9 @@ def test_a_factor_of_several_sizes_is_a_constant_to_torch() -> None:
 
     with pytest.raises(DynamicShapeError, match="give it the size that it makes"):
         read(scaled, n=N, m=Dim("m", min=2, max=64))
+
+
+def test_a_division_by_a_size_that_may_be_0_is_told() -> None:
+    sizes = {"n": Dim("n", max=100), "m": Dim("m", max=64)}
+    with pytest.raises(DynamicShapeError, match=r"division by 0 where n = 0.* least one"):
+        read(lambda x: x * (2 if 32 * x.shape[1] / x.shape[0] < 99 else 1), **sizes)
