@@ -14,6 +14,10 @@ _PATCH_CHANNELS = 16
 PATCH_PIXELS = 448
 """Of a block whose input passes through scratch, or about so many."""
 _POINTER_BYTES = 8
+# Bytes of a panel of weights, and columns of output from which on rows of a patch have no pointers
+# and are worth their copy (conv_rows.h).
+_NEAR_PANEL = 32 * 1024
+_ROW_COLUMNS = 14
 # Of the patch under a piece of a row, which stays in the second level beside the weights.
 _PIECE_BYTES = 128 * 1024
 # Elements of gathered pixels, as in ConvShape of aot/tmpl/conv_call.h. Cycles of a pixel and of a
@@ -21,6 +25,9 @@ _PIECE_BYTES = 128 * 1024
 _GATHERED_ELEMENTS = 1 << 17
 _TILE_ROW = 16
 _TILED, _GATHER, _WEIGHT_LINE = 2.0, 3.5, 3.0
+# k's of a step; cycles of a dot product of pairs by a panel, and to gather a run that is too short
+# for tiles.
+_STEP_K, _DOT, _GATHERED_RUN = 32, 2.0, 4.0
 # Pixels of a turned tile: four lines of cache of a channel, stored at once.
 _TURN = 64
 # Pixels and elements of input of a block of planes: in L1 or near it; in L2 while each row of input
@@ -187,6 +194,16 @@ def needs_patch(shape: ConvShape, channels_contiguous: bool, narrow: bool) -> bo
     return not channels_contiguous or narrow or shape.ic < _PATCH_CHANNELS
 
 
+def _by_rows(shape: ConvShape, ow: int, accumulator_bytes: int) -> bool:
+    """Whether rows of a patch are worth copying channels that could be read where they are.
+
+    They have no pointers, and strips that are as high as registers allow (conv_rows.h).
+    """
+    taps = prod(shape.kernel)
+    near = shape.ic * taps * PANEL * accumulator_bytes <= _NEAR_PANEL
+    return taps > 1 and near and ow >= _ROW_COLUMNS
+
+
 def _piece(shape: ConvShape, ow: int, accumulator_bytes: int, *, endless: bool) -> int:
     """Output columns of a piece of a row, whose patch stays in the second level of cache.
 
@@ -238,11 +255,14 @@ def conv_blocking(
     that is computed in, and a kernel has one position.
     """
     narrow_a = a_bytes is not None and a_bytes < accumulator_bytes
-    patch = needs_patch(shape, channels_contiguous, narrow_a)
     k = shape.ic * prod(shape.kernel)
+    patch = needs_patch(shape, channels_contiguous, narrow_a)
     base = matmul_blocking(
         pixels, shape.oc, k, accumulator_bytes=accumulator_bytes, b_bytes=b_bytes
     )
+    pieced = floats and not turned
+    if not (patch or base.narrow_b or varies) and _by_rows(shape, ow, accumulator_bytes):
+        patch = not pieced or pieces_blocking(pixels, shape.oc, k // shape.ic, shape.ic) is None
     rows, columns, mb, mc, grain = 1, 0, base.mb, base.mb, base.grain
     if patch:
         columns = _piece(shape, ow, accumulator_bytes, endless=varies and plane == ow)
@@ -253,7 +273,7 @@ def conv_blocking(
         if shape.oc <= PANEL:
             row += shape.ic * accumulator_bytes  # which each tap reads again, for few products
         mc = max(mc, min(pixels, _ORDERED_BYTES // row))
-    pieced = floats and not turned and (patch or not _mostly_outside(shape, ow))
+    pieced = pieced and (patch or not _mostly_outside(shape, ow))
     joined = patch and shape.dilation[2] == 1
     run = shape.ic * (shape.kernel[2] if joined else 1)
     return ConvBlocking(
@@ -318,10 +338,19 @@ def _mostly_outside(shape: ConvShape, ow: int) -> bool:
 
 
 def _gathers(shape: ConvShape, ow: int, plane: int) -> bool:
-    """Whether tiles of gathered pixels take less than those of a row's, planes one by one."""
+    """Whether tiles of gathered pixels take less than those of a row's, planes one by one.
+
+    Or than dot products of pairs, which is how runs are multiplied that are too short for tiles.
+    """
     if plane == 0 or prod(shape.kernel) == 1:
         return False
     pairs = -(-shape.oc // (2 * PANEL))
+    run = even(shape.ic) * (shape.kernel[2] if shape.dilation[2] == 1 else 1)
+    if run < _LEAST_RUN:
+        k = even(shape.ic) * prod(shape.kernel)
+        dots = k / 2 * -(-shape.oc // PANEL) * _DOT
+        tiles = -(-k // _STEP_K) * pairs * _TILED + k // run * _GATHERED_RUN
+        return tiles <= _WORTH * dots
     full = ow / (-(-ow // _TILE_ROW) * _TILE_ROW)
     block = min(plane, max(PATCH_PIXELS // ow, 1) * ow)
     lying = pairs * (_TILED / full + 2 * PANEL * _WEIGHT_LINE / block)

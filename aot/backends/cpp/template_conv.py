@@ -536,6 +536,7 @@ def _general(body: Body, c: Convolution, graph: KernelGraph) -> Made:
     values.update({"MB": blocking.mb, "NB": blocking.nb, "MC": blocking.mc, "NC": blocking.nc})
     values.update({"KB": blocking.kb, "ROWS": blocking.rows, "PIXELS": fixed(c.pixels)})
     values |= {"COLS": blocking.columns} if blocking.columns else {}
+    values |= {"COLUMNS": fixed(c.out[2])} if blocking.patch else {}
     pieces = blocking.pieces
     if pieces is not None:
         values.update(pieces.values)

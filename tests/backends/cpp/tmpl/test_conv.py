@@ -214,6 +214,7 @@ class Case:
     blocking: ConvBlocking | PlanesBlocking | None = None
     lone: bool = False
     turned: bool = False
+    row: int = -1  # pixels of a row of output, where that is a constant
 
     def text(self, name: str) -> str:
         b, shape = self.blocking, self.shape
@@ -248,11 +249,12 @@ class Case:
             flags["cut"] += f"\nstatic constexpr int64_t PIXELS = {pixels};"
         if b.columns:
             flags["cut"] += f"static constexpr int64_t COLS = {b.columns};"
+        flags["cut"] += f"static constexpr int64_t COLUMNS = {self.row};"
         sizes = {"mb": b.mb, "nb": b.nb, "mc": b.mc, "nc": b.nc, "kb": b.kb, "rows": b.rows}
         return CONV.format(base="ConvConfig", ic=shape.ic, oc=shape.oc, **flags, **sizes, **common)
 
 
-def full(shape, n, size, dtype="float32", channels_last=True, **overrides) -> Case:
+def full(shape, n, size, dtype="float32", channels_last=True, row=-1, **overrides) -> Case:
     half = 2 if dtype in ("bfloat16", "float16") else None
     blocking = conv_blocking(
         shape,
@@ -264,7 +266,8 @@ def full(shape, n, size, dtype="float32", channels_last=True, **overrides) -> Ca
         b_bytes=half,
         pairs=dtype == "bfloat16",
     )
-    return Case(shape, n, size, dtype, channels_last, replace(blocking, **overrides))
+    blocking = replace(blocking, **overrides)
+    return Case(shape, n, size, dtype, channels_last, blocking, row=row)
 
 
 def in_planes(shape, n, size, dtype="float32", lone=False, last=False, **overrides) -> Case:

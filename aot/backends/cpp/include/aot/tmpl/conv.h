@@ -7,7 +7,8 @@
 // (n, od, oh, ow), K = (kd, kh, kw, ic), N = output channels of the group. Rows of X are read
 // through pointers, padding points to zeros. Two dimensions are D = 1, one is D = H = 1. Only the
 // padding before the data matters; that after it follows from the output sizes.
-//   work    = G * ceil(OC / NB) * ceil(M / MB)          (unit = (g * nt + ni) * mt + mi)
+//   work    = G * ceil(OC / NB) * ceil(M / MB)          (unit = (g * nt + ni) * mt + mi, or, where
+//             groups go together, mi * G + g)
 //   scratch = conv_scratch<Cfg>(iw) bytes, 64-byte aligned, where iw = (ow - 1) * SW +
 //             (KW - 1) * DW + 1 is what a row of output reads; iw does not matter without PATCH.
 //             Python's twin of the formula: conv_heuristic.ConvBlocking.scratch_bytes.
@@ -27,7 +28,7 @@
 #ifndef AOT_TMPL_CONV_H_
 #define AOT_TMPL_CONV_H_
 
-#include "aot/tmpl/conv_patch.h"
+#include "aot/tmpl/conv_rows.h"
 
 namespace aot::tmpl {
 
@@ -40,6 +41,7 @@ struct ConvRun {
   using S = ConvShape<Cfg>;
   using T = typename S::T;
   static_assert(Cfg::PATCH || std::is_same_v<A, T>, "narrow inputs need PATCH");
+  using Rows = PatchRows<Cfg>;
   static constexpr int64_t kPanelStride = packed_rows<B>(S::kK) * kPanel;
   // With PATCH, units are cut where rows and planes end, with TURNED where images do.
   static constexpr Heights kHeights =
@@ -147,7 +149,8 @@ struct ConvRun {
                         const ConvPatch<Cfg>& patch) const {
     if constexpr (Cfg::EVEN) return even(g, m0, m1, n0, n1);
     const T* zeros = nullptr;  // where taps outside the data point to
-    if (gathers) {             // rows point nowhere
+    const bool rows = Rows::goes(p, m0, m1);
+    if (gathers || rows) {  // pixels have no pointers
     } else if constexpr (!Cfg::PATCH && kPointwise) {
       pixel_pointers(g, m0, m1, table);
     } else if constexpr (!Cfg::PATCH) {
@@ -174,6 +177,13 @@ struct ConvRun {
           finish(m0 + i0, m0 + i1, c0, c1);  // a strip, or all of them
         }
       };
+      if constexpr (Rows::kMay) {
+        if (rows) {
+          Rows::run(patch, input, m0, m1, PackedB<T>{w, kPanelStride}, ne - nc, tile,
+                    result(m0, c0), part);
+          continue;
+        }
+      }
 #if defined(AOT_TMPL_BF16_UNITS)
       if constexpr (S::kPairs) {
         if (gathers) {
@@ -559,6 +569,21 @@ void conv(const ConvArgs<Cfg>& p, int64_t begin, int64_t end, void* scratch, con
   const detail::ConvRun<Cfg, Epi> run(p, scratch, epi);
   const int64_t m = p.n * p.od * p.oh * p.ow;
   const int64_t mt = ceil_div(m, Cfg::MB), nt = ceil_div(Cfg::OC, Cfg::NB);
+  if constexpr (detail::groups_together<Cfg>()) {
+    // Pixels outermost: units follow each other by groups.
+    constexpr int64_t kJoined = max64(1, Cfg::MC / Cfg::MB);
+    for (int64_t u = begin; u < end;) {
+      const int64_t mi = u / Cfg::G, g0 = u % Cfg::G;
+      const int64_t whole = g0 == 0 ? min64((end - u) / Cfg::G, kJoined) : 0;
+      const int64_t rows = max64(1, whole),
+                    groups = whole > 0 ? Cfg::G : min64(Cfg::G - g0, end - u);
+      for (int64_t g = g0; g < g0 + groups; ++g) {
+        run.rectangle(g, mi * Cfg::MB, min64(m, (mi + rows) * Cfg::MB), 0, Cfg::OC);
+      }
+      u += rows * groups;
+    }
+    return;
+  }
   for (int64_t u = begin; u < end;) {
     // Units are joined into the largest rectangle, as in matmul.
     const int64_t column = u / mt, g = column / nt, ni = column % nt, mi = u % mt;

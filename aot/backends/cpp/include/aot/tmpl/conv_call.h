@@ -21,6 +21,7 @@ struct ConvConfig {
   static constexpr int64_t DD = 1, DH = 1, DW = 1;  // dilation
   static constexpr int64_t PD = 0, PH = 0, PW = 0;  // padding before the data
   static constexpr int64_t PIXELS = -1;             // M, or -1: follows from the arguments
+  static constexpr int64_t COLUMNS = -1;            // of a row of output, or -1: as PIXELS
   static constexpr int64_t MB = 128;                // pixels and channels of a work unit
   static constexpr int64_t NB = 64;
   static constexpr int64_t MC = 128;  // pixels and channels of the epilogue's tile

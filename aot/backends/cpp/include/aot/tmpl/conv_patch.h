@@ -93,6 +93,24 @@ struct ConvPatch {
     }
   }
 
+  // taps[tap]: where pixel m has it in the patch; null: outside the data, as the whole line is.
+  template <class E>
+  AOT_INLINE void taps(int64_t m, const E* patch, const E** to) const {
+    const int64_t row = m / p.ow - first, ow = m % p.ow - ow0, width = this->width();
+    const int64_t h0 = first % p.oh * Cfg::SH - Cfg::PH;
+    const int64_t d0 = first / p.oh % p.od * Cfg::SD - Cfg::PD;
+    for (int64_t kd = 0; kd < Cfg::KD; ++kd) {
+      for (int64_t kh = 0; kh < Cfg::KH; ++kh) {
+        const int64_t d = d0 + kd * Cfg::DD, down = row * Cfg::SH + kh * Cfg::DH;
+        const bool in = uint64_t(d) < uint64_t(p.d) && uint64_t(h0 + down) < uint64_t(p.h);
+        const E* const line = patch + (kd * S::kPatchRows + down) * width * S::kIc;
+        for (int64_t kw = 0; kw < (S::kRuns ? 1 : Cfg::KW); ++kw) {
+          *to++ = in ? line + (ow * Cfg::SW + kw * Cfg::DW) * S::kIc : nullptr;
+        }
+      }
+    }
+  }
+
   // table[tap][i]: into the patch. Lines outside the data are all the same one, which is returned;
   // null where there are none. With `place` pixel i is at place[i], and columns outside the data
   // are the same line's.

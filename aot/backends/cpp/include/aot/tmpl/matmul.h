@@ -95,16 +95,13 @@ struct MatmulRun {
       }
       return;
     }
+#if defined(AOT_TMPL_BF16_UNITS)
+    if constexpr (std::is_same_v<A, Bf16> && std::is_same_v<B, Bf16>) {
+      if (bf16_unit() >= kBf16Dot) return native_columns(b, m0, m1, n0, n1, all);
+    }
+#endif
     for (int64_t nc = n0; nc < n1; nc += Cfg::NC) {
       const int64_t ne = min64(nc + Cfg::NC, n1);
-#if defined(AOT_TMPL_BF16_UNITS)
-      if constexpr (std::is_same_v<A, Bf16> && std::is_same_v<B, Bf16>) {
-        if (bf16_unit() >= kBf16Dot) {
-          native(b, nc, ne, all);
-          continue;
-        }
-      }
-#endif
       if constexpr (Cfg::PACKED > 0) {
         if (packs_for_few<Cfg>() || blocks.count > 1 || by_strips()) {
           const int64_t panel = k() * kPanel;
@@ -206,6 +203,25 @@ struct MatmulRun {
   }
 
 #if defined(AOT_TMPL_BF16_UNITS)
+  // Rows [m0, m1) by columns [n0, n1), a tile of columns after the other. Where all panels stay in
+  // the second level of cache, a strip of rows has all of its columns first: results that lie apart
+  // by rows are written in long runs, which memory gives several times as fast as half a KiB each.
+  template <class All>
+  AOT_INLINE void native_columns(int64_t b, int64_t m0, int64_t m1, int64_t n0, int64_t n1,
+                                 const All& all) const {
+    const auto columns = [&](const auto& rows) {
+      for (int64_t nc = n0; nc < n1; nc += Cfg::NC) native(b, nc, min64(nc + Cfg::NC, n1), rows);
+    };
+    if (!long_runs(n1 - n0)) return columns(all);
+    for (int64_t m = m0; m < m1; m += TileStrips::kRows) {
+      columns([&](const auto& block) { block(m, min64(m + TileStrips::kRows, m1)); });
+    }
+  }
+  AOT_INLINE bool long_runs(int64_t columns) const {
+    return !Cfg::STRIDED_B && columns > Cfg::NC && strips_of_tiles() &&
+           round_up(columns, kPanel) * k() * int64_t(sizeof(Bf16)) <= kWarm;
+  }
+
   // Columns [n0, n1) on a machine's own bfloat16 units, which one does not depend on how rows are
   // divided.
   template <class All>
