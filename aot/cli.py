@@ -44,7 +44,7 @@ from aot.report.operators import coverage, coverage_text
 from aot.report.progress import Progress
 from aot.report.summary import partial_report
 from aot.report.texts import stage_texts, verify_stage
-from aot.torch_library import no_source_read
+from aot.torch_library import import_what_builds_ask_for, no_source_read
 from aot.trust_commands import keygen, require_signers, sign
 from aot.version import VERSION
 from aot.watching import watch
@@ -198,6 +198,8 @@ def torch_side() -> ModuleType:
     try:
         with garbage.kept_for_good(), methods_kept("torch"), no_source_read():
             from aot import api
+
+            import_what_builds_ask_for()
     except ModuleNotFoundError as error:
         raise _missing(error) from error
 

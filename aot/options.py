@@ -93,6 +93,8 @@ class BuildOptions:
         output: Where the package goes; None builds without writing (`explain`).
         targets: Devices and architectures the package shall run on.
         jobs: Compilers that run at once.
+        exact_jobs: Whether somebody said how many: then never more run. Else C++ compilers may be
+            up to two more, so that all levels of a file share the processors.
         cache_dir: Where compiled kernels are kept between builds; None keeps none.
         headers_dir: Where precompiled headers are kept, which change no byte of what is compiled;
             None: in `cache_dir`.
@@ -124,6 +126,7 @@ class BuildOptions:
     output: Path | None = None
     targets: tuple[Target, ...] = (ALL_CPU,)
     jobs: int = field(default_factory=lambda: default_jobs({}))
+    exact_jobs: bool = True
     cache_dir: Path | None = None
     headers_dir: Path | None = None
     dump_dir: Path | None = None
@@ -313,6 +316,7 @@ def from_environment(**choices: object) -> BuildOptions:
     seconds_to_stay(environ)  # used ahead of all else, where nothing can be told
     defaults: dict[str, object] = {
         "jobs": default_jobs(environ),
+        "exact_jobs": bool(environ.get("AOT_JOBS")) or choices.get("jobs") is not None,
         "cache_dir": default_cache_dir(environ),
         "compiler": environ.get("CXX", ""),
     }

@@ -39,6 +39,20 @@ _LINKED = (
 )
 """Modules whose imports link what the command imports ahead of torch."""
 
+_FIRST_ASKED_FOR_BY_A_BUILD = (
+    "sympy.tensor.tensor",  # every sum asks whether it is one of tensors
+    "torch._export.passes._node_metadata_hook",
+    "torch._export.passes.replace_autocast_with_hop_pass",
+    "torch._export.passes.replace_set_grad_with_hop_pass",
+    "torch._export.passes.replace_with_hop_pass_util",
+    "torch._inductor.compiler_bisector",
+    "torch._inductor.fx_passes.dedupe_symint_uses",
+    "torch._inductor.sizevars",
+    "torch._subclasses.schema_check_mode",
+    "torch.fx.experimental.validator",
+)
+"""Modules that sympy and torch import amid every build, as torch 2.13 has them."""
+
 
 def load_ahead(arguments: Sequence[str]) -> threading.Thread | None:
     """Loads what `import torch` will, in a thread, where the command line is one that imports it.
@@ -57,6 +71,16 @@ def load_ahead(arguments: Sequence[str]) -> threading.Thread | None:
     thread = threading.Thread(target=_load, args=(folder,), name="torch-library", daemon=True)
     thread.start()
     return thread
+
+
+def import_what_builds_ask_for() -> None:
+    """Imports what each build would, so that forks of this process, one a build, have it.
+
+    Another version of torch that has no such module asks for others, or for none.
+    """
+    for name in _FIRST_ASKED_FOR_BY_A_BUILD:
+        with suppress(ImportError):
+            importlib.import_module(name)
 
 
 def _folder() -> Path | None:

@@ -78,8 +78,20 @@ def test_environment_gives_defaults(monkeypatch: pytest.MonkeyPatch, tmp_path: P
     made = options.from_environment(output=tmp_path / "o.pkg", dump_dir=None)
     assert (made.jobs, made.cache_dir, made.compiler) == (3, tmp_path, "some-c++")
     assert options.from_environment(jobs=7).jobs == 7
+    assert made.exact_jobs
     again = options.without_cache(made)
     assert (again.cache_dir, again.headers_dir) == (None, tmp_path)
+
+
+def test_only_a_number_of_compilers_that_somebody_said_is_exact(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv("AOT_JOBS", raising=False)
+    assert not options.from_environment().exact_jobs
+    assert not options.from_environment(jobs=None).exact_jobs
+    assert options.from_environment(jobs=2).exact_jobs
+    monkeypatch.setenv("AOT_JOBS", "2")
+    assert options.from_environment().exact_jobs
 
 
 def test_bad_environment_is_told(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -200,4 +200,4 @@ def _builder(options: BuildOptions) -> Builder:
     keep = options.dump_dir or options.cache_dir or Path(tempfile.gettempdir()) / "aot-package"
     toolchain = find_toolchain(options.compiler)
     where = (options.cache_dir, options.jobs, keep / "failed", options.headers_dir)
-    return Builder(toolchain, *where)
+    return Builder(toolchain, *where, exact=options.exact_jobs)

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, nullcontext, suppress
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import chain
 from pathlib import Path
 
@@ -61,7 +61,8 @@ class Builder:
     """Compiles units for several ISA levels. `keep`: where sources stay when a compiler fails.
 
     Objects are kept as well as libraries: after a change of a model, what has not changed is linked
-    as it is. `headers`: where precompiled headers are kept, if not in the cache.
+    as it is. `headers`: where precompiled headers are kept, if not in the cache. `exact`: whether
+    no more than `jobs` may run (`_at_once`).
     """
 
     toolchain: Toolchain
@@ -69,6 +70,7 @@ class Builder:
     jobs: int
     keep: Path
     headers: Path | None = None
+    exact: bool = True
 
     @cached_property
     def _headers(self) -> str:
@@ -142,10 +144,10 @@ class Builder:
             if not self._take_kept(root, unit, arch)
         ]
         _write_texts(root, jobs)
-        with ThreadPoolExecutor(self.jobs) as pool, ExitStack() as held:
-            headers = self._header_flags(jobs, root, pool, held)
-            list(pool.map(lambda job: self._compile(root, job[0], job[1], headers), jobs))
-        with ThreadPoolExecutor(self.jobs) as pool:
+        with ThreadPoolExecutor(self._at_once(archs)) as pool:
+            with ExitStack() as held:
+                headers = self._header_flags(jobs, root, pool, held)
+                list(pool.map(lambda job: self._compile(root, job[0], job[1], headers), jobs))
             apart = self._build_apart(units, archs, root, pool)
             parts = ([(unit, arch) for unit in (*units, *apart[arch])] for arch in archs)
             objects = pool.map(lambda part: self._link(root, part[0][1], part), parts)
@@ -153,6 +155,15 @@ class Builder:
         for arch, data in built.items():
             self._keep_cached(self.key(units, arch), "so", data)
         return built
+
+    def _at_once(self, archs: Sequence[str]) -> int:
+        """How many compilers run: `jobs`, or the next number that holds all levels of a unit.
+
+        These take about as long. Three that two processors share are done sooner than two, and
+        then one beside which a processor has nothing to do.
+        """
+        whole = len(archs)
+        return self.jobs if self.exact or self.jobs == 1 else -(-self.jobs // whole) * whole
 
     def _build_apart(
         self, units: Sequence[Unit], archs: Sequence[str], root: Path, pool: ThreadPoolExecutor
@@ -192,9 +203,10 @@ class Builder:
         few = [arch for arch, count in counts.items() if count <= _ALONE]
         found: dict[str, tuple[str, ...]] = {}
         if place is not None:
-            found = {a: held.enter_context(flags_at_hand(tools, a, place)) for a in few}
+            known = partial(flags_at_hand, tools, cache=place, headers=self._headers)
+            found = {a: held.enter_context(known(arch=a)) for a in few}
         many = [arch for arch in counts if arch not in few]
-        flags = pool.map(lambda arch: header_flags(tools, arch, place or root), many)
+        flags = pool.map(lambda arch: header_flags(tools, arch, place or root, self._headers), many)
         return found | dict(zip(many, flags, strict=True))
 
     def _take_kept(self, root: Path, unit: Unit, arch: str) -> bool:

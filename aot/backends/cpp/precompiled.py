@@ -49,9 +49,10 @@ def start(compiler: str, archs: Sequence[str], cache: Path, jobs: int) -> list[t
     is being made when the process ends is not made.
     """
     free = threading.Semaphore(max(1, jobs - 1))
+    headers = headers_digest(include_directories())
     # The level whose kernels take longest is compiled first.
     begun = [
-        threading.Thread(target=_begin, args=(free, compiler, arch, cache), daemon=True)
+        threading.Thread(target=_begin, args=(free, compiler, arch, cache, headers), daemon=True)
         for arch in reversed(archs)
     ]
     for thread in begun:
@@ -59,24 +60,27 @@ def start(compiler: str, archs: Sequence[str], cache: Path, jobs: int) -> list[t
     return begun
 
 
-def _begin(free: threading.Semaphore, compiler: str, arch: str, cache: Path) -> None:
+def _begin(free: threading.Semaphore, compiler: str, arch: str, cache: Path, headers: str) -> None:
     with free:
         try:
             toolchain = find_toolchain(compiler)
         except ToolchainError:
             return  # told where kernels are compiled
-        header_flags(toolchain, arch, cache)
+        header_flags(toolchain, arch, cache, headers)
 
 
 @contextmanager
-def flags_at_hand(toolchain: Toolchain, arch: str, cache: Path) -> Iterator[tuple[str, ...]]:
+def flags_at_hand(
+    toolchain: Toolchain, arch: str, cache: Path, headers: str = ""
+) -> Iterator[tuple[str, ...]]:
     """The flags of `header_flags` where the file is there, else none; nobody begins it within.
 
     For few units, which have read the headers themselves before the file is made.
     """
-    folder = _folder(toolchain, arch, cache)
+    headers = headers or headers_digest(include_directories())
+    folder = _folder(toolchain, arch, cache, headers)
     if not toolchain.precompiles or _made(folder).is_file():
-        yield header_flags(toolchain, arch, cache)
+        yield header_flags(toolchain, arch, cache, headers)
         return
     with ExitStack() as held:
         with suppress(OSError):  # as in `header_flags`; one that is being made goes on
@@ -85,15 +89,24 @@ def flags_at_hand(toolchain: Toolchain, arch: str, cache: Path) -> Iterator[tupl
         yield ()
 
 
-def header_flags(toolchain: Toolchain, arch: str, cache: Path) -> tuple[str, ...]:
+def header_flags(
+    toolchain: Toolchain, arch: str, cache: Path, headers: str = ""
+) -> tuple[str, ...]:
     """Flags, ahead of every other `-I`, by which a unit has all headers without reading them.
 
     Makes the file when it is missing, and waits while another build makes it. Empty when there can
     be none: the compiler precompiles in another way, or the cache cannot be written.
+
+    Args:
+        toolchain: The compiler.
+        arch: The level.
+        cache: Where files are kept.
+        headers: The digest of all headers, which takes longer than all else here: whoever asks
+            for several levels finds it once. "": it is found here.
     """
     if not toolchain.precompiles:
         return ()
-    folder = _folder(toolchain, arch, cache)
+    folder = _folder(toolchain, arch, cache, headers or headers_digest(include_directories()))
     made = _made(folder)
     if not made.is_file():
         try:
@@ -108,18 +121,18 @@ def header_flags(toolchain: Toolchain, arch: str, cache: Path) -> tuple[str, ...
     return (f"-I{folder}", "-include", EVERY) if made.is_file() else ()
 
 
-def _folder(toolchain: Toolchain, arch: str, cache: Path) -> Path:
-    return cache / "cpp" / "headers" / _key(toolchain, arch)
+def _folder(toolchain: Toolchain, arch: str, cache: Path, headers: str) -> Path:
+    return cache / "cpp" / "headers" / _key(toolchain, arch, headers)
 
 
 def _made(folder: Path) -> Path:
     return folder / f"{EVERY}.gch"
 
 
-def _key(toolchain: Toolchain, arch: str) -> str:
+def _key(toolchain: Toolchain, arch: str, headers: str) -> str:
     parts = (
         toolchain.key(),
-        headers_digest(include_directories()),
+        headers,
         *toolchain.command,
         *toolchain.compile_flags(arch),
     )

@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -278,6 +279,34 @@ def test_long_units_are_begun_first(tmp_path, monkeypatch):
     units = [Unit("kernels0", "text" * 100), Unit("tables0", "text", long=True)]
     Builder(find_toolchain(), None, 1, tmp_path).build(units, ("x86-64-v2", "x86-64-v3"))
     assert [name for name, _ in begun] == ["tables0", "tables0", "kernels0", "kernels0"]
+
+
+@pytest.mark.parametrize(
+    ("jobs", "exact", "levels", "most"),
+    [(2, False, 3, 3), (2, True, 3, 2), (1, False, 3, 1), (2, False, 2, 2), (4, False, 3, 6)],
+)
+def test_all_levels_of_a_unit_are_compiled_at_once_where_nobody_said_how_many(
+    tmp_path, monkeypatch, jobs, exact, levels, most
+):
+    running, found, lock = [0], [0], threading.Lock()
+    together = threading.Barrier(most)
+
+    def compiled(self, root, unit, arch, headers):
+        with lock:
+            running[0] += 1
+            found[0] = max(found[0], running[0])
+        together.wait(30)
+        with lock:
+            running[0] -= 1
+        together.wait(30)
+        (root / f"{unit.name}.{arch}.o").write_bytes(b"")
+
+    monkeypatch.setattr(Builder, "_compile", compiled)
+    monkeypatch.setattr(Builder, "_link", lambda self, root, arch, units: b"")
+    units = [Unit(f"kernels{k}", "text") for k in range(4)]
+    builder = Builder(find_toolchain(), None, jobs, tmp_path, exact=exact)
+    builder.build(units, CPU_LEVELS[:levels])
+    assert found == [most]
 
 
 def test_objects_of_an_earlier_build_are_linked_as_they_are(tmp_path, monkeypatch):

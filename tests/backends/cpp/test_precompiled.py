@@ -18,7 +18,7 @@ from aot.backends.cpp import toolchain as toolchain_module
 from aot.backends.cpp.apart import DECLARED
 from aot.backends.cpp.build import Builder, Unit
 from aot.backends.cpp.precompiled import EVERY, KEPT, flags_at_hand, header_flags, start
-from aot.backends.cpp.toolchain import find_toolchain, include_directories
+from aot.backends.cpp.toolchain import find_toolchain, headers_digest, include_directories
 from aot.errors import CompilerFailed
 
 LEVEL = "x86-64-v2"
@@ -208,7 +208,8 @@ def test_few_units_do_not_wait_and_many_make_the_file(tmp_path, small_header):
 
 
 def test_headers_may_be_kept_where_kernels_are_not(tmp_path, small_header, monkeypatch):
-    monkeypatch.setattr(precompiled, "headers_digest", lambda folders: "unchanged")
+    for module in (precompiled, build_module):
+        monkeypatch.setattr(module, "headers_digest", lambda folders: "unchanged")
     header_flags(find_toolchain(), LEVEL, tmp_path)
     # The header's text would not compile now, so what compiles has not read it.
     small_header.write_text("#error read again\n", encoding="utf-8")
@@ -217,6 +218,23 @@ def test_headers_may_be_kept_where_kernels_are_not(tmp_path, small_header, monke
         builder(None, tmp_path).build([unit], [LEVEL])
     assert replace(builder(None, tmp_path), headers=tmp_path).build([unit], [LEVEL])
     assert not list(tmp_path.glob("cpp/??/*"))
+
+
+def test_headers_are_read_once_for_all_levels(tmp_path, small_header, monkeypatch):
+    levels = (LEVEL, "x86-64-v3")
+    read = []
+
+    def counted(folders):
+        read.append(folders)
+        return headers_digest(folders)
+
+    for module in (precompiled, build_module):
+        monkeypatch.setattr(module, "headers_digest", counted)
+    wait(start("", levels, tmp_path, 3))
+    assert len(made(tmp_path)) == 2 and len(read) == 1
+    query = '#include "answer.h"\nextern "C" int aot_kernel_library_query() { return answer(); }\n'
+    builder(tmp_path, tmp_path).build([Unit("kernels0", query)], levels)
+    assert len(made(tmp_path)) == 2 and len(read) == 2
 
 
 def test_nobody_begins_a_file_while_few_units_do_without(tmp_path, small_header):
