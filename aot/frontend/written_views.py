@@ -22,6 +22,15 @@ from aot.frontend.places import places_of
 
 _aten: Any = torch.ops.aten
 
+_WINDOWS = (
+    "It does so where windows of a tensor are written to: after w = x.unfold(…), write w = w * 2 "
+    "in place of w.mul_(2), or write to slices of x."
+)
+_WRITES = (
+    "It does so for some views that are written to: after v = x.view(…), write v = v * 2 in place "
+    "of v.mul_(2), or write to slices of x."
+)
+
 _AUTO: Any = torch.export.Dim.AUTO.type
 
 
@@ -59,6 +68,7 @@ def open_sizes_kept(program: ExportedProgram, asked: Any) -> Iterator[None]:
         DynamicShapeError: One did.
     """
     windows = [n for n in program.graph.nodes if n.target is _aten.unfold.default]
+    writes = [n for n in program.graph.nodes if _writes(n)]
     sizes = {
         f"{node.name}.shape[{axis}]": size
         for node in program.graph.nodes
@@ -72,11 +82,11 @@ def open_sizes_kept(program: ExportedProgram, asked: Any) -> Iterator[None]:
     fixed = [name for name, size in sizes.items() if not size.node.expr.free_symbols]
     if not fixed:
         return
-    where = [places_of(None).origin(n.meta.get("stack_trace"), "unfold").place for n in windows]
+    found = windows or writes
+    where = [places_of(None).origin(n.meta.get("stack_trace"), str(n.target)).place for n in found]
     raise DynamicShapeError(
         f"torch makes constants of the sizes {', '.join(fixed)}, which shall be dynamic, where it "
         "takes the model's writes to tensors apart",
         where=next(iter(where), ""),
-        advice="It does so where windows of a tensor are written to: after w = x.unfold(…), "
-        "write w = w * 2 in place of w.mul_(2), or write to slices of x. Static sizes are kept.",
+        advice=f"{_WINDOWS if windows else _WRITES} Static sizes are kept.",
     )

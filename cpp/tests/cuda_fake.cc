@@ -139,36 +139,11 @@ bool forget(std::set<T*>* alive, Handle handle, const char* what) {
   return true;
 }
 
-const std::map<CUresult, const char*>& names() {
-  static const std::map<CUresult, const char*> all = {
-      {kInvalidValue, "CUDA_ERROR_INVALID_VALUE"},
-      {kOutOfMemory, "CUDA_ERROR_OUT_OF_MEMORY"},
-      {kNoDevice, "CUDA_ERROR_NO_DEVICE"},
-      {kNoBinaryForGpu, "CUDA_ERROR_NO_BINARY_FOR_GPU"},
-      {kNotFound, "CUDA_ERROR_NOT_FOUND"},
-      {kIllegalAddress, "CUDA_ERROR_ILLEGAL_ADDRESS"},
-      {kLaunchFailed, "CUDA_ERROR_LAUNCH_FAILED"},
-      {kNotSupported, "CUDA_ERROR_NOT_SUPPORTED"},
-  };
-  return all;
-}
-
 }  // namespace
 
 #define API extern "C" __attribute__((visibility("default")))
 
 // ---------------------------------------------------------------- driver, devices, contexts
-
-API CUresult cuGetErrorName(CUresult error, const char** name) {
-  const auto found = names().find(error);
-  *name = found != names().end() ? found->second : nullptr;
-  return found != names().end() ? kSuccess : kInvalidValue;
-}
-
-API CUresult cuGetErrorString(CUresult error, const char** text) {
-  *text = error == kIllegalAddress ? "an illegal memory access was encountered" : "";
-  return kSuccess;
-}
 
 API CUresult cuInit(unsigned /*flags*/) {
   const std::lock_guard<std::recursive_mutex> lock(state().mutex);

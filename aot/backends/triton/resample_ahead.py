@@ -119,13 +119,12 @@ class WindowsAhead:
     def _add_rows(self) -> None:
         """Adds the rows from `known` on that the output wants, and asks for those behind.
 
-        As a rule all windows hold all of them, and nothing is asked of single ones but of the last:
-        outputs are now so many rows apart, now one less.
+        As a rule all windows hold all of them, and nothing is asked of single ones.
         """
         body, line, rows = self._body, self._body.writer.line, self._together
         with body.loop(f"for start in range(tl.maximum(known, begin0), end, {rows})"):
             body.name_axis(var("start"), "start", None)
-            line(f"whole = (start + {rows - 1} <= end) & (begin{self._windows - 1} <= start)")
+            line(f"whole = (start + {rows} <= end) & (begin{self._windows - 1} <= start)")
             for k in range(self._windows):
                 self._weight(k, var("start"))  # names its address for both branches
             with body.loop("if whole"):
@@ -142,7 +141,7 @@ class WindowsAhead:
         for j in range(self._together):
             read = self._converted(f"ahead{j}")
             for k in range(self._windows):
-                if not checked and j < self._together - 1:
+                if not checked:
                     line(f"sums{k} += {read} * {self._weight(k, var('start') + j)}")
                     continue
                 held = body.fresh("held")

@@ -138,8 +138,7 @@ def test_rows_are_asked_for_an_output_ahead() -> None:
     walk = function.text.split("if whole:")[1].split("known = end")[0]
     added, fetched, asked = walk.split("after = ")
     whole, checked = added.split("else:")
-    # Outputs are eight or nine rows apart: all but the last are added without a question.
-    assert whole.count("sums0 += ahead") == whole.count("sums1 += ahead") == 8
+    assert whole.count("sums0 += ahead") == whole.count("sums1 += ahead") == 9
     assert checked.count("sums1 = tl.where") == 9
     assert "tl.load(" not in fetched  # where the rows begin
     assert asked.count("< stop") == asked.count("= tl.load(") == 9
