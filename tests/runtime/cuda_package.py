@@ -141,8 +141,8 @@ def add_cuda(package: Package, arch: str, kernels: Mapping[str, Mapping[str, Any
 
 def fake_driver() -> Path:
     """The folder for LD_LIBRARY_PATH, in which the fake driver is libcuda.so.1."""
-    parts = ("cuda_fake", "cuda_fake_kernels", "cuda_fake_names")
-    sources = [str(CPP / "tests" / f"{name}.cc") for name in parts]
+    names = ("cuda_fake", "cuda_fake_kernels", "cuda_fake_names")
+    sources = [str(CPP / "tests" / f"{name}.cc") for name in names]
     flags = ["-O1", "-std=c++17", "-shared", "-fPIC", "-fvisibility=hidden", f"-I{CPP / 'src'}"]
 
     def make(folder: Path) -> None:
