@@ -36,6 +36,11 @@ def integer(value: int) -> Expr:
     return sympy.Integer(value)
 
 
+def power_above(number: int) -> int:
+    """The least power of two that is at least `number`."""
+    return 1 << max(0, number - 1).bit_length()
+
+
 def as_expr(value: int | Expr) -> Expr:
     """A Python int or an expression, as an expression."""
     return sympy.Integer(value) if isinstance(value, int) else value

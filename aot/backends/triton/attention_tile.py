@@ -9,9 +9,10 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from aot.backends.triton.gpu import Gpu
-from aot.backends.triton.tiling import WARP, power_above
+from aot.backends.triton.tiling import WARP
 from aot.backends.triton.tuning import Problem, as_config
 from aot.ir.dtypes import DType
+from aot.symbolic import power_above
 
 HEAD_SIZE = 256
 """Greatest size of a query or a value."""

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from aot.backends.triton.gpu import Gpu
-from aot.backends.triton.tiling import WARP, power_above
+from aot.backends.triton.tiling import WARP
 from aot.backends.triton.tuning import Problem, as_config
 from aot.ir.dtypes import DType
-from aot.symbolic import Expr, is_int, product
+from aot.symbolic import Expr, is_int, power_above, product
 
 _RESERVED = 4096
 """Shared memory left to barriers and to what the compiler adds."""

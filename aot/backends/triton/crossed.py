@@ -12,11 +12,11 @@ from aot.backends.triton.context import PROGRAM, KernelContext, TileDim, Value
 from aot.backends.triton.ops import conversion
 from aot.backends.triton.reduction import Accumulator, Reduction, operand, reductions_of
 from aot.backends.triton.text import Writer, index_text, value_type
-from aot.backends.triton.tiling import WARP, power_above
+from aot.backends.triton.tiling import WARP
 from aot.ir.hints import Hints
 from aot.ir.kernels import NestKernel, Stage
 from aot.ir.nests import Axis, LoopNest
-from aot.symbolic import Expr, product
+from aot.symbolic import Expr, power_above, product
 
 COLUMNS = 512
 """Columns of a tile: four warps beside each other, each loading 16 bytes a thread of float32."""

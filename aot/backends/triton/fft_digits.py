@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from aot.backends.triton.tiling import power_above
+from aot.symbolic import power_above
 
 Line = Callable[[str], None]
 Names = tuple[str, str]

@@ -13,11 +13,10 @@ from functools import cached_property
 from aot.backends.triton.context import KernelContext
 from aot.backends.triton.fft_digits import Digit, Names, Transforms, number_text
 from aot.backends.triton.text import Writer, joined, taken_apart
-from aot.backends.triton.tiling import power_above
 from aot.ir.dtypes import DType
 from aot.ir.kernels import TemplateKernel
 from aot.ir.templates.fft import WIDEST, Fft, digits_of
-from aot.symbolic import is_int, substitute
+from aot.symbolic import is_int, power_above, substitute
 
 
 @dataclass(frozen=True)

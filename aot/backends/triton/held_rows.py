@@ -15,11 +15,10 @@ from aot.backends.triton.by_rounding import Emit
 from aot.backends.triton.crossed import is_crossed
 from aot.backends.triton.kernel import EmittedKernel
 from aot.backends.triton.row_tiling import reads_again
-from aot.backends.triton.tiling import power_above
 from aot.ir.hints import at_scale, hints_of
 from aot.ir.kernels import ALWAYS, Kernel, KernelGraph, NestKernel, TemplateKernel
 from aot.ir.tensors import SizeRelation
-from aot.symbolic import Expr, Minimum, at_least, below, dim, integer, product
+from aot.symbolic import Expr, Minimum, at_least, below, dim, integer, power_above, product
 
 STEP, HELD = 2, 4
 """Times the lengths of one function that those of the next are, and how many hold rows, if tiles

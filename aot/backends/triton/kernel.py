@@ -32,13 +32,13 @@ from aot.backends.triton.shared_reads import SharedReads
 from aot.backends.triton.short_reduction import ShortBody, emit_stage
 from aot.backends.triton.short_tile import LANES, ShortTile, short_rows, short_tile
 from aot.backends.triton.text import Writer, index_text, pointer_type
-from aot.backends.triton.tiling import WARP, PointTile, point_tile, power_above
+from aot.backends.triton.tiling import WARP, PointTile, point_tile
 from aot.backends.triton.walks import VECTOR_BYTES, beside, find_walk, ranges, rest_of, turns
 from aot.ir.hints import Hints
 from aot.ir.kernel_facts import argument_buffers, index_exprs
 from aot.ir.kernels import FusedKernel, KernelGraph, NestKernel, Stage
 from aot.ir.scalar import Node, postorder
-from aot.symbolic import Expr, FloorDiv, ceil_div, integer, is_multiple, product
+from aot.symbolic import Expr, FloorDiv, ceil_div, integer, is_multiple, power_above, product
 
 NAME = "KERNEL_NAME"
 """Stands for the function's name in emitted text."""

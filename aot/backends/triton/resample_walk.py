@@ -15,7 +15,7 @@ from aot.backends.triton.kernel import program_id
 from aot.backends.triton.short_reduction import ShortBody
 from aot.backends.triton.short_tile import Accesses, is_one_axis
 from aot.backends.triton.text import index_text
-from aot.backends.triton.tiling import WARP, power_above
+from aot.backends.triton.tiling import WARP
 from aot.ir.hints import Hints
 from aot.ir.kernels import TemplateKernel
 from aot.ir.nests import Axis, View
@@ -23,7 +23,16 @@ from aot.ir.scalar import Node, clamp_index, load
 from aot.ir.templates.base import TemplateCall
 from aot.ir.templates.resample import Resample
 from aot.ir.templates.resample2 import Resample2
-from aot.symbolic import Expr, Symbol, ceil_div, coefficient_of, product, substitute, var
+from aot.symbolic import (
+    Expr,
+    Symbol,
+    ceil_div,
+    coefficient_of,
+    power_above,
+    product,
+    substitute,
+    var,
+)
 
 THREAD_COLUMNS = 4
 """Columns of a thread: what is known of a row is read once for all of them. With two bicubic

@@ -7,12 +7,12 @@ from dataclasses import dataclass, replace
 
 from aot.backends.triton.context import KernelContext, TileDim
 from aot.backends.triton.online import is_online
-from aot.backends.triton.tiling import THREAD_POINTS, WARP, memory_reads, power_above, roots_of
+from aot.backends.triton.tiling import THREAD_POINTS, WARP, memory_reads, roots_of
 from aot.ir.hints import Hints, op_weight
 from aot.ir.kernels import NestKernel, Stage
 from aot.ir.nests import Axis
 from aot.ir.scalar import Access, loads, postorder
-from aot.symbolic import Expr, coefficient_of, is_multiple
+from aot.symbolic import Expr, coefficient_of, is_multiple, power_above
 
 PERSISTENT_POINTS = 16384
 """Points of a row that one tile may hold; longer rows are walked in a loop."""

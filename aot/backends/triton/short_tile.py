@@ -6,14 +6,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from aot.backends.triton.context import KernelContext, TileDim
-from aot.backends.triton.tiling import power_above
 from aot.ir.hints import Hints, is_function
 from aot.ir.kernel_facts import index_exprs
 from aot.ir.kernels import FusedKernel, NestKernel, Stage
 from aot.ir.nests import Axis
 from aot.ir.scalar import Access, IndexValue, Node, loads, postorder
 from aot.ir.templates.resample import Resample
-from aot.symbolic import Expr, Symbol, coefficient_of, is_int, substitute
+from aot.symbolic import Expr, Symbol, coefficient_of, is_int, power_above, substitute
 
 MOST_POINTS = 64
 """Points of a reduction that are written out."""

@@ -19,7 +19,7 @@ from aot.backends.triton.gpu import Gpu
 from aot.backends.triton.hooks import Hooks, places
 from aot.backends.triton.kernel import EmittedKernel, line_grid, program_id
 from aot.backends.triton.text import index_text
-from aot.backends.triton.tiling import THREAD_POINTS, WARP, power_above
+from aot.backends.triton.tiling import THREAD_POINTS, WARP
 from aot.ir.dtypes import DType
 from aot.ir.hints import Hints
 from aot.ir.kernel_facts import template_call
@@ -27,7 +27,7 @@ from aot.ir.kernels import KernelGraph, TemplateKernel
 from aot.ir.nests import Axis
 from aot.ir.scalar import Node, load
 from aot.ir.templates.argsort import Argsort
-from aot.symbolic import Symbol, ceil_div, integer, is_int, product, substitute, var
+from aot.symbolic import Symbol, ceil_div, integer, is_int, power_above, product, substitute, var
 
 SORT_COLUMNS = 4096
 """Columns of the longest row that one program sorts."""

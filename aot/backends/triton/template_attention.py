@@ -30,7 +30,6 @@ from aot.backends.triton.kernel import GLUON, TRITON, EmittedKernel, line_grid, 
 from aot.backends.triton.row_tiling import ALIGNED_BYTES
 from aot.backends.triton.template_matmul import ALIGNED
 from aot.backends.triton.text import index_text
-from aot.backends.triton.tiling import power_above
 from aot.errors import InternalError
 from aot.ir.dtypes import BOOL, FLOAT32, DType
 from aot.ir.hints import Hints
@@ -49,6 +48,7 @@ from aot.symbolic import (
     exact_quotient,
     integer,
     is_int,
+    power_above,
     product,
     substitute,
     var,

@@ -16,7 +16,7 @@ from aot.backends.triton.hooks import Hooks
 from aot.backends.triton.kernel import EmittedKernel, line_grid, program_id
 from aot.backends.triton.ops import conversion
 from aot.backends.triton.text import index_text, value_type
-from aot.backends.triton.tiling import WARP, power_above
+from aot.backends.triton.tiling import WARP
 from aot.ir.hints import Hints
 from aot.ir.kernel_facts import template_call
 from aot.ir.kernels import KernelGraph, TemplateKernel
@@ -24,7 +24,7 @@ from aot.ir.nests import Axis, neutral_of
 from aot.ir.scalar import const, where
 from aot.ir.templates.bags import Bags
 from aot.ir.templates.builder import NestBuilder
-from aot.symbolic import ceil_div, is_int, product, var
+from aot.symbolic import ceil_div, is_int, power_above, product, var
 
 _FUNCTIONS = {"sum": "plus", "prod": "times", "max": "max_nan", "min": "min_nan"}
 """How two results become one: device functions."""

@@ -19,13 +19,13 @@ from aot.backends.triton.hooks import Hooks, in_tuple
 from aot.backends.triton.kernel import EmittedKernel, line_grid, program_id
 from aot.backends.triton.template_conv_boxes import conv_boxes, emit_boxes
 from aot.backends.triton.template_conv_matrix import conv_matrices, emit_matrices
-from aot.backends.triton.tiling import WARP, power_above
+from aot.backends.triton.tiling import WARP
 from aot.ir.hints import Hints
 from aot.ir.kernel_facts import template_call
 from aot.ir.kernels import KernelGraph, TemplateKernel
 from aot.ir.nests import Axis
 from aot.ir.templates.conv import Conv, Narrow
-from aot.symbolic import Expr, ceil_div, integer, is_int, product, var
+from aot.symbolic import Expr, ceil_div, integer, is_int, power_above, product, var
 
 TINY_GROUP = 8
 """Products of a group's input and output channels up to which tensor cores are not worth it."""

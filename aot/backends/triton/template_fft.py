@@ -17,7 +17,7 @@ from aot.backends.triton.gpu import Gpu
 from aot.backends.triton.hooks import Hooks
 from aot.backends.triton.kernel import NAME, EmittedKernel, line_grid, program_id
 from aot.backends.triton.text import Writer, index_text
-from aot.backends.triton.tiling import WARP, power_above
+from aot.backends.triton.tiling import WARP
 from aot.ir.dtypes import FLOAT32, FLOAT64, DType
 from aot.ir.hints import Hints
 from aot.ir.kernel_facts import template_call
@@ -30,6 +30,7 @@ from aot.symbolic import (
     ceil_div,
     coefficient_of,
     integer,
+    power_above,
     product,
     substitute,
     var,

@@ -21,7 +21,7 @@ from aot.backends.triton.kernel import NAME, EmittedKernel, line_grid, program_i
 from aot.backends.triton.matrix_columns import HEAD, Columns, MatrixOperand, right_columns
 from aot.backends.triton.matrix_columns import LIMIT as MOST_COLUMNS
 from aot.backends.triton.text import Writer, index_text, value_type
-from aot.backends.triton.tiling import WARP, power_above
+from aot.backends.triton.tiling import WARP
 from aot.errors import InternalError
 from aot.ir.dtypes import FLOAT32, FLOAT64, DType
 from aot.ir.hints import Hints
@@ -30,7 +30,17 @@ from aot.ir.kernels import KernelGraph, Stage, TemplateKernel
 from aot.ir.nests import Axis, Buffer, LoopNest, Store, View
 from aot.ir.scalar import Access, load, loads, substitute_index
 from aot.ir.templates.library import LibraryCall
-from aot.symbolic import Expr, Symbol, ceil_div, integer, is_int, product, substitute, var
+from aot.symbolic import (
+    Expr,
+    Symbol,
+    ceil_div,
+    integer,
+    is_int,
+    power_above,
+    product,
+    substitute,
+    var,
+)
 
 _PLACE = var("matrix_place")
 

@@ -18,7 +18,7 @@ from aot.backends.triton.hooks import Hooks
 from aot.backends.triton.kernel import EmittedKernel, line_grid, program_id
 from aot.backends.triton.template_resample_outer import Shifted
 from aot.backends.triton.text import index_text
-from aot.backends.triton.tiling import WARP, power_above
+from aot.backends.triton.tiling import WARP
 from aot.ir.dtypes import DType
 from aot.ir.hints import Hints
 from aot.ir.kernel_facts import template_call
@@ -30,6 +30,7 @@ from aot.symbolic import (
     Expr,
     ceil_div,
     integer,
+    power_above,
     product,
     row_major_strides,
     substitute,

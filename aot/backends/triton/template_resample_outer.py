@@ -23,7 +23,7 @@ from aot.backends.triton.resample_walk import (
 )
 from aot.backends.triton.short_reduction import ShortBody
 from aot.backends.triton.text import Writer, index_text
-from aot.backends.triton.tiling import WARP, power_above
+from aot.backends.triton.tiling import WARP
 from aot.ir.hints import Hints
 from aot.ir.kernel_facts import template_call
 from aot.ir.kernels import KernelGraph, TemplateKernel
@@ -35,6 +35,7 @@ from aot.symbolic import (
     ceil_div,
     coefficient_of,
     integer,
+    power_above,
     product,
     row_major_strides,
     var,

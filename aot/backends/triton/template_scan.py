@@ -16,7 +16,7 @@ from aot.backends.triton.kernel import EmittedKernel, line_grid, program_id
 from aot.backends.triton.ops import conversion
 from aot.backends.triton.template_resample_outer import Shifted
 from aot.backends.triton.text import index_text, value_type
-from aot.backends.triton.tiling import WARP, power_above
+from aot.backends.triton.tiling import WARP
 from aot.ir.dtypes import INT64, DType
 from aot.ir.hints import Hints
 from aot.ir.kernel_facts import template_call
@@ -33,7 +33,17 @@ from aot.ir.scalar import (
     substitute_index,
 )
 from aot.ir.templates.scan import Scan
-from aot.symbolic import Expr, ceil_div, coefficient_of, integer, is_int, product, substitute, var
+from aot.symbolic import (
+    Expr,
+    ceil_div,
+    coefficient_of,
+    integer,
+    is_int,
+    power_above,
+    product,
+    substitute,
+    var,
+)
 
 _FUNCTIONS = {
     "sum": "plus",

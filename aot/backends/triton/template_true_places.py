@@ -15,7 +15,7 @@ from aot.backends.triton.gpu import Gpu
 from aot.backends.triton.hooks import Hooks
 from aot.backends.triton.kernel import EmittedKernel, line_grid, program_id
 from aot.backends.triton.text import index_text
-from aot.backends.triton.tiling import WARP, power_above
+from aot.backends.triton.tiling import WARP
 from aot.ir.dtypes import INT64
 from aot.ir.hints import Hints
 from aot.ir.kernel_facts import template_call
@@ -25,7 +25,7 @@ from aot.ir.scalar import binary, const, index_value, load
 from aot.ir.templates.base import Parts
 from aot.ir.templates.builder import NestBuilder
 from aot.ir.templates.true_places import TruePlaces
-from aot.symbolic import ceil_div, integer, substitute, var
+from aot.symbolic import ceil_div, integer, power_above, substitute, var
 
 COLUMNS = 2048
 """Elements of a block."""

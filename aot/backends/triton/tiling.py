@@ -13,7 +13,7 @@ from aot.ir.hints import Hints, op_weight
 from aot.ir.kernels import NestKernel
 from aot.ir.nests import Axis
 from aot.ir.scalar import Access, Node, loads, postorder
-from aot.symbolic import coefficient_of
+from aot.symbolic import coefficient_of, power_above
 
 Guards = Mapping[Node, Guard]
 """The selections of a kernel that are written with branches."""
@@ -73,11 +73,6 @@ class PointTile:
         """What the kernel is compiled with."""
         most = {"maxnreg": self.registers} if self.registers else {}
         return {"num_warps": self.warps, **most}
-
-
-def power_above(number: int) -> int:
-    """The least power of two that is at least `number`."""
-    return 1 << max(0, number - 1).bit_length()
 
 
 def point_tile(

@@ -30,7 +30,7 @@ from aot.ir.scalar import (
 )
 from aot.ir.templates.base import Array, LoopOp, Support, TemplateCall
 from aot.ir.templates.builder import NestBuilder
-from aot.symbolic import Expr, FloorDiv, Modulo, integer, product, substitute, var
+from aot.symbolic import Expr, FloorDiv, Modulo, integer, power_above, product, substitute, var
 
 GREATEST_PRIME = 31
 """Of the lengths that are transformed by factors."""
@@ -75,7 +75,7 @@ def digits_of(n: int, widest: int) -> tuple[int, ...]:
     for radix in radices(n, widest):
         last = found[-1] if found else 2
         both = last * radix
-        alike = _power_above(both) <= _power_above(last) * _power_above(radix)
+        alike = power_above(both) <= power_above(last) * power_above(radix)
         if last % 2 and radix % 2 and both <= _WIDEST_ODD and alike:
             found[-1] = both
         else:
@@ -85,11 +85,7 @@ def digits_of(n: int, widest: int) -> tuple[int, ...]:
 
 def padded(digits: Sequence[int]) -> int:
     """Points of a tile: each digit has room for a power of two."""
-    return math.prod(map(_power_above, digits))
-
-
-def _power_above(size: int) -> int:
-    return 1 << (size - 1).bit_length()
+    return math.prod(map(power_above, digits))
 
 
 @dataclass(frozen=True)
