@@ -129,7 +129,6 @@ THROUGH: Mapping[str, tuple[str, ...]] = {
     ),
     "tests/backends/triton/test_template_resample.py": (
         "aot/backends/triton/resample_walk.py",
-        "aot/backends/triton/resample_windows.py",
         "aot/backends/triton/template_resample2.py",
     ),
     "tests/backends/triton/test_user_kernel.py": (

@@ -141,8 +141,6 @@ bool forget(std::set<T*>* alive, Handle handle, const char* what) {
 
 }  // namespace
 
-#define API extern "C" __attribute__((visibility("default")))
-
 // ---------------------------------------------------------------- driver, devices, contexts
 
 API CUresult cuInit(unsigned /*flags*/) {

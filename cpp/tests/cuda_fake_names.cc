@@ -23,8 +23,6 @@ const std::map<CUresult, const char*>& names() {
 
 }  // namespace
 
-#define API extern "C" __attribute__((visibility("default")))
-
 API CUresult cuGetErrorName(CUresult error, const char** name) {
   const auto found = names().find(error);
   *name = found != names().end() ? found->second : nullptr;

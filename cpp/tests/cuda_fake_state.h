@@ -16,6 +16,9 @@
 
 #include "cuda/driver_abi.h"
 
+// An entry point of the driver.
+#define API extern "C" __attribute__((visibility("default")))
+
 namespace fake_cuda {
 
 using namespace aot_rt::cuda;  // NOLINT: the driver's own names

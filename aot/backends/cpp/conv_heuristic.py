@@ -268,11 +268,7 @@ def conv_blocking(
         columns = _piece(shape, ow, accumulator_bytes, endless=varies and plane == ow)
         rows, mb, mc, grain = _patched(columns, ow, min(base.nb, shape.oc) * k)
     elif not base.narrow_b and _ordered(shape, ow):
-        # Among more pixels there are more that miss the same taps: whole strips of them.
-        row = (base.nc + PANEL) * accumulator_bytes + prod(shape.kernel) * _POINTER_BYTES
-        if shape.oc <= PANEL:
-            row += shape.ic * accumulator_bytes  # which each tap reads again, for few products
-        mc = max(mc, min(pixels, _ORDERED_BYTES // row))
+        mc = max(mc, min(pixels, _ordered_block(shape, base.nc, accumulator_bytes)))
     pieced = pieced and (patch or not _mostly_outside(shape, ow))
     joined = patch and shape.dilation[2] == 1
     run = shape.ic * (shape.kernel[2] if joined else 1)
@@ -327,6 +323,17 @@ def _ordered(shape: ConvShape, ow: int) -> bool:
     """Whether pixels are put in the order of the taps that they miss, as `PixelOrder` does it."""
     k = shape.ic * prod(shape.kernel)
     return k >= _ORDERED_K and ow <= _ORDERED_ROW and _missed(shape, ow, 2) * k > _LEAST_SAVED
+
+
+def _ordered_block(shape: ConvShape, columns: int, accumulator_bytes: int) -> int:
+    """Pixels of a block by so many columns in such an order.
+
+    Among more pixels there are more that miss the same taps: whole strips of them.
+    """
+    row = (columns + PANEL) * accumulator_bytes + prod(shape.kernel) * _POINTER_BYTES
+    if shape.oc <= PANEL:
+        row += shape.ic * accumulator_bytes  # which each tap reads again, for few products
+    return _ORDERED_BYTES // row
 
 
 def _mostly_outside(shape: ConvShape, ow: int) -> bool:

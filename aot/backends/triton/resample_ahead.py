@@ -7,21 +7,25 @@ next output's rows are asked for before that.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from aot.backends.triton.context import Value
 from aot.backends.triton.ops import conversion, from_memory
-from aot.backends.triton.resample_walk import as_index, name_output, outer_start
+from aot.backends.triton.resample_walk import (
+    as_index,
+    name_output,
+    open_windows,
+    outer_start,
+    read_begin,
+)
 from aot.backends.triton.short_reduction import ShortBody
 from aot.backends.triton.text import value_type
 from aot.ir.dtypes import BOOL
 from aot.ir.hints import Hints
 from aot.ir.nests import View
+from aot.ir.templates.resample import index_at
 from aot.ir.templates.resample2 import Resample2
-from aot.symbolic import Expr, Symbol, substitute, var
-
-MOST_WINDOWS = 4
-"""Windows that a program sums at the same time."""
+from aot.symbolic import Expr, Symbol, var
 
 REGISTERS = 56
 """Registers of a thread for the rows that it has asked for and what else it keeps during a walk.
@@ -54,10 +58,9 @@ class WindowsAhead:
         buffers = body.context.buffers
         self.sums, self._type = buffers[call.weights.buffer].dtype, buffers[call.x.buffer].dtype
         self._taps = int(call.weights.axes[1].extent)
-        advance = _advance(call, hints)
-        self._windows = max(1, min(MOST_WINDOWS, self._taps // advance))
+        self._windows = open_windows(call, hints)
         # The rows of one output, in parts of one length.
-        rows = min(self._taps, advance)
+        rows = min(self._taps, _advance(call, hints))
         parts = -(-rows // max(1, (REGISTERS - kept) // each))
         self._together = -(-rows // parts)
 
@@ -82,14 +85,16 @@ class WindowsAhead:
             line(f"sums{last} = {zeros}")
             for k in range(begins - 1):
                 line(f"begin{k} = begin{k + 1}")
-            self._read_begin(begins - 1, name_output(body, self._row, "later", "at", begins))
+            later = name_output(body, self._row, "later", "at", begins)
+            read_begin(body, self._call, begins - 1, later, f"begin{begins - 2}")
 
     def _open(self, begins: int, zeros: str) -> None:
         """Before the first output: where windows begin, their sums, the first rows."""
         body, line = self._body, self._body.writer.line
         for k in range(begins):
             body.name_axis(var(f"begin{k}"), f"begin{k}", None)
-            self._read_begin(k, name_output(body, self._row, f"opening{k}", "first", k))
+            opening = name_output(body, self._row, f"opening{k}", "first", k)
+            read_begin(body, self._call, k, opening, f"begin{k - 1}" if k else "")
         for k in range(self._windows):
             line(f"sums{k} = {zeros}")
         line("known = begin0")
@@ -98,15 +103,6 @@ class WindowsAhead:
         )
         line(f"stop = tl.maximum({as_index(body, final)}, begin0) + {self._taps}")
         self._fetch("known")
-
-    def _read_begin(self, k: int, output: Symbol) -> None:
-        """Where window k begins, that of an output; not before the one before it.
-
-        The table says so, too; whatever it holds, rows are then rows of the windows that are added.
-        """
-        text = as_index(self._body, self._body.value(outer_start(self._body, self._call, output)))
-        before = f"tl.maximum({text}, begin{k - 1})" if k else text
-        self._body.writer.line(f"begin{k} = {before}")
 
     def _catch_up(self) -> None:
         """Rows that had been added to other windows before the last one was open: hardly any."""
@@ -169,11 +165,9 @@ class WindowsAhead:
         place = (var(f"window{k}"), row - var(f"begin{k}"))
         return from_memory(self._element(self._call.weights, place, wanted), self.sums)
 
-    def _element(self, view: View, place: list[Expr] | tuple[Expr, ...], wanted: str) -> str:
-        at = dict(zip([a.symbol for a in view.axes], place, strict=True))
+    def _element(self, view: View, place: Sequence[Expr], wanted: str) -> str:
         guard = Value(wanted, BOOL, frozenset()) if wanted else None
-        index = [substitute(e, at) for e in view.index]
-        return self._body.read(view.buffer, index, None, guard).text
+        return self._body.read(view.buffer, index_at(view, place), None, guard).text
 
     def _converted(self, text: str) -> str:
         return conversion(from_memory(text, self._type), self._type, self.sums)

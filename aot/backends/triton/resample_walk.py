@@ -6,6 +6,7 @@ registers what the next rows need of the input rows that it has come to.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from aot.backends.triton.context import KernelContext, TileDim, Value
@@ -21,7 +22,7 @@ from aot.ir.kernels import TemplateKernel
 from aot.ir.nests import Axis, View
 from aot.ir.scalar import Node, clamp_index, load
 from aot.ir.templates.base import TemplateCall
-from aot.ir.templates.resample import Resample
+from aot.ir.templates.resample import Resample, index_at
 from aot.ir.templates.resample2 import Resample2
 from aot.symbolic import (
     Expr,
@@ -30,9 +31,11 @@ from aot.symbolic import (
     coefficient_of,
     power_above,
     product,
-    substitute,
     var,
 )
+
+MOST_WINDOWS = 4
+"""Windows that a program sums at the same time."""
 
 THREAD_COLUMNS = 4
 """Columns of a thread: what is known of a row is read once for all of them. With two bicubic
@@ -108,11 +111,9 @@ class ResampleWalk:
         return ceil_div(points, self.wide), ceil_div(self.row.extent, self.high)
 
 
-def operand_at(body: ShortBody, view: View, index: tuple[Expr, ...]) -> Node:
+def operand_at(body: ShortBody, view: View, index: Sequence[Expr]) -> Node:
     """An element of an operand, by the axes of its view."""
-    at = dict(zip([a.symbol for a in view.axes], index, strict=True))
-    dtype = body.context.buffers[view.buffer].dtype
-    return load(view.buffer, dtype, [substitute(e, at) for e in view.index])
+    return load(view.buffer, body.context.buffers[view.buffer].dtype, index_at(view, index))
 
 
 def outer_start(body: ShortBody, call: Resample | Resample2, output: Expr) -> Node:
@@ -137,6 +138,25 @@ def name_output(body: ShortBody, row: Axis, name: str, base: str, behind: int) -
     body.writer.line(f"{name} = {text}")
     body.name_axis(var(name), name, None)
     return var(name)
+
+
+def open_windows(call: Resample | Resample2, hints: Hints) -> int:
+    """How many windows along `axis` most input rows lie in; a row of more is read again."""
+    size = hints.value(call.x.axes[call.axis].extent)
+    out = hints.value(call.output.axes[call.axis].extent)
+    taps = int(call.weights.axes[1].extent)
+    return max(1, min(MOST_WINDOWS, taps * out // max(1, size)))
+
+
+def read_begin(
+    body: ShortBody, call: Resample | Resample2, k: int, output: Symbol, before: str
+) -> None:
+    """Writes where window k begins, that of an output; not before another, where one is named.
+
+    The table says so, too; whatever it holds, rows are then rows of the windows that are added.
+    """
+    text = as_index(body, body.value(outer_start(body, call, output)))
+    body.writer.line(f"begin{k} = {f'tl.maximum({text}, {before})' if before else text}")
 
 
 def as_index(body: ShortBody, value: Value) -> str:

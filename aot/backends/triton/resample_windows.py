@@ -9,17 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from aot.backends.triton.context import TileDim
-from aot.backends.triton.resample_walk import as_index, name_output, operand_at, outer_start
+from aot.backends.triton.resample_walk import name_output, open_windows, operand_at, read_begin
 from aot.backends.triton.short_reduction import ShortBody
 from aot.backends.triton.text import value_type
 from aot.ir.hints import Hints
 from aot.ir.nests import Axis
-from aot.ir.scalar import cast, load
+from aot.ir.scalar import cast
 from aot.ir.templates.resample import Resample
-from aot.symbolic import Expr, Symbol, substitute, var
-
-MOST_WINDOWS = 4
-"""Windows that a program sums at the same time."""
+from aot.symbolic import Expr, var
 
 MOST_TOGETHER = 8
 """Input rows that are read at a time."""
@@ -38,7 +35,7 @@ class Windows:
         buffers = body.context.buffers
         self.sums = buffers[call.weights.buffer].dtype
         self._taps = int(call.weights.axes[1].extent)
-        self._windows = _open_windows(call, hints)
+        self._windows = open_windows(call, hints)
         self._together = MOST_TOGETHER
         while self._together > 1 and self._together * self._windows >= 2 * self._taps:
             self._together //= 2
@@ -55,7 +52,8 @@ class Windows:
         with body.loop("for at in range(first, last)"):
             for k in range(self._windows):
                 window = name_output(body, self._row, f"window{k}", "at", k)
-                self._read_begin(k, window, f"begin{k - 1}" if k else f"known - {self._taps}")
+                before = f"begin{k - 1}" if k else f"known - {self._taps}"
+                read_begin(body, self._call, k, window, before)
                 line(f"sums{k} = sums{k + 1}" if k < last else f"sums{k} = {zeros}")
             line(f"end = begin0 + {self._taps}")
             self._add(f"begin{last}", "known", (last,))
@@ -65,15 +63,6 @@ class Windows:
             line("known = end")
             body.name_axis(self._row.symbol, "at", None)
             finish("sums0")
-
-    def _read_begin(self, k: int, output: Symbol, before: str) -> None:
-        """Where window k begins, that of an output; not before another window.
-
-        The table says so, too; whatever it holds, rows are then rows of the windows that are added.
-        """
-        body = self._body
-        start = body.value(outer_start(body, self._call, output))
-        body.writer.line(f"begin{k} = tl.maximum({as_index(body, start)}, {before})")
 
     def _add(self, start: str, stop: str, windows: tuple[int, ...]) -> None:
         """Adds the input rows from `start` to `stop` to those windows, which hold them all."""
@@ -89,19 +78,8 @@ class Windows:
             x = call.x
             place: list[Expr] = [a.symbol for a in call.output.axes]
             place[call.axis] = row
-            at = dict(zip([a.symbol for a in x.axes], place, strict=True))
-            dtype = body.context.buffers[x.buffer].dtype
-            element = load(x.buffer, dtype, [substitute(e, at) for e in x.index])
-            value = body.value(cast(element, self.sums)).text
+            value = body.value(cast(operand_at(body, x, place), self.sums)).text
             for k in windows:
                 tap = (var(f"window{k}"), row - var(f"begin{k}"))
                 weight = body.value(operand_at(body, call.weights, tap)).text
                 line(f"sums{k} += tl.sum({value} * {weight}, 0)[None, :]")
-
-
-def _open_windows(call: Resample, hints: Hints) -> int:
-    """How many windows most input rows lie in; a row of more is read again."""
-    size = hints.value(call.x.axes[call.axis].extent)
-    out = hints.value(call.output.axes[call.axis].extent)
-    taps = int(call.weights.axes[1].extent)
-    return max(1, min(MOST_WINDOWS, taps * out // max(1, size)))

@@ -27,8 +27,9 @@ from aot.errors import InternalError
 from aot.ir.hints import Hints
 from aot.ir.kernel_facts import template_call
 from aot.ir.kernels import KernelGraph, TemplateKernel
+from aot.ir.templates.resample import index_at
 from aot.ir.templates.resample2 import Resample2
-from aot.symbolic import Expr, Symbol, integer, substitute, var
+from aot.symbolic import Expr, Symbol, integer, var
 
 _BEGIN = var("begin")
 """Where an output's taps along the inner axis begin."""
@@ -151,8 +152,7 @@ class _Rows:
         for tap, name in enumerate(self._ahead):
             place: list[Expr] = [a.symbol for a in call.output.axes]
             place[call.axis], place[call.inner] = var(fetched), _BEGIN + tap
-            at = dict(zip([a.symbol for a in call.x.axes], place, strict=True))
-            index = [substitute(e, at) for e in call.x.index]
+            index = index_at(call.x, place)
             body.writer.line(f"{name} = {body.read(call.x.buffer, index, {_BEGIN: begin}).text}")
 
     def _sum(self, weights: list[str]) -> str:

@@ -317,7 +317,7 @@ class _Resample:
 
     def at(self, view: View, index: Sequence[Expr], run: Node | None = None) -> Node:
         """An element of an operand; `run`: what _RUN in the index stands for."""
-        place = _placed(view, index)
+        place = index_at(view, index)
         binds = {_RUN: run} if run is not None else None
         return load(view.buffer, self.builder.dtype(view.buffer), place, binds)
 
@@ -354,7 +354,8 @@ class _Resample:
 _I = var("i0")
 
 
-def _placed(view: View, index: Sequence[Expr]) -> list[Expr]:
+def index_at(view: View, index: Sequence[Expr]) -> list[Expr]:
+    """A view's index where its axes are at `index`."""
     at: dict[Symbol, Expr] = dict(zip([a.symbol for a in view.axes], index, strict=True))
     return [substitute(e, at) for e in view.index]
 

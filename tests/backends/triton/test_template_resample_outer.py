@@ -142,3 +142,9 @@ def test_rows_are_asked_for_an_output_ahead() -> None:
     assert checked.count("sums1 = tl.where") == 9
     assert "tl.load(" not in fetched  # where the rows begin
     assert asked.count("< stop") == asked.count("= tl.load(") == 9
+
+
+def test_all_windows_that_are_open_are_added_to() -> None:
+    # 9 taps, 4.46 rows apart: rounded up, the distance would leave one window of the two.
+    (function,) = emitted(captured(Resize((224, 224)), torch.zeros(1, 1, 1000, 1000))).functions
+    assert "sums1 += ahead" in function.text

@@ -55,7 +55,7 @@ def test_what_goes_by_rows_and_in_which_order_is_a_constant():
         for i, (may, together) in enumerate([(1, 1), (1, 0), (0, 0), (1, 0)])
         for may, together in [(bool(may), bool(together))]
     )
-    build(conv.HEADER + "".join(texts) + facts, LEVEL)
+    assert build(conv.HEADER + "".join(texts) + facts, LEVEL)  # a false one does not compile
 
 
 def chosen(shape, ow=64, **known):
