@@ -7,7 +7,7 @@ next output's rows are asked for before that.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from aot.backends.triton.context import Value
 from aot.backends.triton.ops import conversion, from_memory
@@ -115,31 +115,39 @@ class WindowsAhead:
     def _add_rows(self) -> None:
         """Adds the rows from `known` on that the output wants, and asks for those behind.
 
-        As a rule all windows hold all of them, and nothing is asked of single ones.
+        As a rule all windows hold all of them but perhaps the last one, as outputs are a row more
+        or less apart, and nothing is asked of the others.
         """
         body, line, rows = self._body, self._body.writer.line, self._together
         with body.loop(f"for start in range(tl.maximum(known, begin0), end, {rows})"):
             body.name_axis(var("start"), "start", None)
-            line(f"whole = (start + {rows} <= end) & (begin{self._windows - 1} <= start)")
+            line(f"whole = (start + {rows - 1} <= end) & (begin{self._windows - 1} <= start)")
             for k in range(self._windows):
                 self._weight(k, var("start"))  # names its address for both branches
             with body.loop("if whole"):
-                self._add(checked=False)
+                self._add_whole(range(rows - 1))
+                with body.loop(f"if start + {rows} <= end"):
+                    self._add_whole(range(rows - 1, rows))
             with body.loop("else"):
-                self._add(checked=True)
+                self._add_checked()
             line(f"after = start + {rows}")
             line("after = tl.where(after < end, after, tl.maximum(end, begin1))")
             self._fetch("after")
 
-    def _add(self, *, checked: bool) -> None:
-        """Adds the rows that have been asked for. `checked`: to windows that hold them."""
+    def _add_whole(self, rows: Iterable[int]) -> None:
+        """Adds rows that have been asked for to all windows."""
+        for j in rows:
+            read = self._converted(f"ahead{j}")
+            for k in range(self._windows):
+                weight = self._weight(k, var("start") + j)
+                self._body.writer.line(f"sums{k} += {read} * {weight}")
+
+    def _add_checked(self) -> None:
+        """Adds all of them to the windows that hold them."""
         body, line = self._body, self._body.writer.line
         for j in range(self._together):
             read = self._converted(f"ahead{j}")
             for k in range(self._windows):
-                if not checked:
-                    line(f"sums{k} += {read} * {self._weight(k, var('start') + j)}")
-                    continue
                 held = body.fresh("held")
                 line(f"{held} = (start + {j} >= begin{k}) & (start + {j} < end)")
                 weight = self._weight(k, var("start") + j, held)

@@ -310,3 +310,28 @@ def test_values_of_rows_that_begin_within_words(columns: int) -> None:
     for name in ("amax", "argmax", "softmax"):
         function = lambda x, name=name: getattr(x, name)(-1)  # noqa: E731
         check_close(captured(function, (x,)), function, (x,))
+
+
+MANY_COLUMNS = {"float64": (8, 16), "float32": (4, 32), "bfloat16": (4, 16)}
+"""By type: warps of a program down many columns, and rows of a turn."""
+
+
+@pytest.mark.parametrize("name", MANY_COLUMNS)
+def test_turns_down_many_columns_keep_memory_busy(name: str) -> None:
+    """And only the last one has a mask."""
+    warps, rows = MANY_COLUMNS[name]
+    x = torch.empty(970, 65536, dtype=getattr(torch, name))  # no page of it is touched
+    (function,) = emitted(captured(lambda x: x.sum(0), (x,))).functions
+    assert dict(function.options)["num_warps"] == warps
+    heads = re.findall(r"range\((\d+), (\d+), (\d+)\)", function.text)
+    full = 970 // rows * rows
+    assert [tuple(map(int, head)) for head in heads] == [(0, full, rows), (full, 970, rows)]
+    first, last = function.text.split("for ")[1:]
+    assert "mask" not in first and "mask" in last
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
+def test_values_down_columns_whose_last_turn_is_not_whole(dtype: torch.dtype) -> None:
+    rows = (torch.rand(83, 20001).to(dtype),)
+    for function in (lambda x: x.sum(0), lambda x: x.amax(0)):
+        check_close(captured(function, rows), function, rows)
