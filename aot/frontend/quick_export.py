@@ -9,7 +9,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain
-from types import FrameType, ModuleType, SimpleNamespace
+from types import CodeType, FrameType, ModuleType, SimpleNamespace
 from typing import Any
 from unittest import mock
 
@@ -116,13 +116,23 @@ def _walked(frame: _Frame) -> SimpleNamespace:
     """Stands where a node's stack is asked of torch, and walks Python's own frames.
 
     They are the same. torch has C++ gather them, and name them as dictionaries, sixty for a node.
+    Which line an instruction is of, Python reads from the start of its function's table at each
+    question: it is remembered, with the function's code, whose place in memory is its name here.
     """
+    known: dict[tuple[int, int], traceback.FrameSummary] = {}
+    held: dict[int, CodeType] = {}
 
     def extract() -> _Stack:
         stack = traceback.StackSummary()
         at: FrameType | None = sys._getframe(1)
         while at is not None:
-            stack.append(frame(at.f_code.co_filename, at.f_lineno, at.f_code.co_name))
+            code = at.f_code
+            place = (id(code), at.f_lasti)
+            summary = known.get(place)
+            if summary is None:
+                held[place[0]] = code
+                summary = known[place] = frame(code.co_filename, at.f_lineno, code.co_name)
+            stack.append(summary)
             at = at.f_back
         stack.reverse()
         return _Stack(stack)

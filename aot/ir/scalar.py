@@ -95,15 +95,15 @@ def make(op: str, dtype: DType, *args: Node, attr: Hashable = None) -> Node:
     """
     if op not in OPS:
         raise ValueError(f"unknown scalar op {op!r}")
-    key = (op, dtype.name, tuple(id(a) for a in args), _attr_key(attr))
+    key = (op, dtype.name, tuple(id(a) for a in args), attr_key(attr))
     node = _interned.get(key)
     if node is None:
         node = _interned[key] = Node(op, dtype, args, attr)
     return node
 
 
-def _attr_key(attr: Hashable) -> Hashable:
-    # -0.0 == 0.0 and 1 == 1.0 == True in Python, but they are different constants.
+def attr_key(attr: Hashable) -> Hashable:
+    """What tells constants apart: -0.0 == 0.0 and 1 == 1.0 == True in Python."""
     return (type(attr).__name__, repr(attr)) if isinstance(attr, (float, int)) else attr
 
 

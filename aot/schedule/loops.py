@@ -291,6 +291,17 @@ def _narrow_inner(scheduler: Scheduler, group: Group) -> Group | None:
 
     Colours of an image, say, with channels last: together with the columns they are contiguous.
     """
+    key = scheduler.shape_of(group.outer, group.nests)
+    if key not in scheduler.narrowed:
+        scheduler.narrowed[key] = _narrow_axis(scheduler, group)
+    chosen = scheduler.narrowed[key]
+    if chosen is None:
+        return None
+    return with_outer(group, tuple(a for a in group.outer if a != chosen))
+
+
+def _narrow_axis(scheduler: Scheduler, group: Group) -> Axis | None:
+    """The loop that `_narrow_inner` makes an inner one."""
     machine = scheduler.machine
     before = min(_merged_cost(scheduler, group), group_cost(scheduler, group))
     for axis in group.outer:
@@ -301,7 +312,7 @@ def _narrow_inner(scheduler: Scheduler, group: Group) -> Group | None:
             continue
         inner = with_outer(group, rest)
         if _merged_cost(scheduler, inner) < before * (1 - GAIN):
-            return inner
+            return axis
     return None
 
 
@@ -328,8 +339,8 @@ def group_cost(scheduler: Scheduler, group: Group) -> float:
 
 
 def _best_vector(scheduler: Scheduler, group: Group) -> Price:
-    """As `_priced`, once for groups that are the same."""
-    key = group.outer, group.nests
+    """As `_priced`, once for groups that are alike."""
+    key = scheduler.shape_of(group.outer, group.nests)
     found = scheduler.prices.get(key)
     if found is None:
         found = scheduler.prices[key] = _priced(scheduler, group)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass, field
 
 from aot.ir.hints import Hints
+from aot.ir.likeness import likeness_of_nests
 from aot.ir.loops import LoopGraph
 from aot.ir.machine import Machine
 from aot.ir.nests import Axis, LoopNest
@@ -20,20 +22,35 @@ class Scheduler:
     """A graph, example sizes, and the machine that it is scheduled for.
 
     A nest is looked at for every pair of groups that is tried, and again for its kernel: what
-    depends on it and on the facts above alone is found once. `prices`: by the shared axes of a
-    group and its nests.
+    depends on it and on the facts above alone is found once. What does not depend on the names of
+    its buffers either is found once for groups that are alike, by their `shape_of`: `prices`, and
+    the shared loops that became inner ones (`narrowed`).
     """
 
     graph: LoopGraph
     hints: Hints
     machine: Machine
-    prices: dict[tuple[tuple[Axis, ...], tuple[LoopNest, ...]], Price] = field(
+    prices: dict[Hashable, Price] = field(
+        default_factory=dict, init=False, compare=False, repr=False
+    )
+    narrowed: dict[Hashable, Axis | None] = field(
+        default_factory=dict, init=False, compare=False, repr=False
+    )
+    _shapes: dict[tuple[tuple[Axis, ...], tuple[LoopNest, ...]], Hashable] = field(
         default_factory=dict, init=False, compare=False, repr=False
     )
     _sizes: dict[str, int] = field(default_factory=dict, init=False, compare=False, repr=False)
     _moves: dict[LoopNest, tuple[StridedAccess, ...]] = field(
         default_factory=dict, init=False, compare=False, repr=False
     )
+
+    def shape_of(self, outer: tuple[Axis, ...], nests: tuple[LoopNest, ...]) -> Hashable:
+        """Equal for nests in shared loops that differ in the names of buffers alone."""
+        found = self._shapes.get((outer, nests))
+        if found is None:
+            found = likeness_of_nests(outer, nests, self.graph.buffers).key
+            self._shapes[outer, nests] = found
+        return found
 
     def moves(self, nest: LoopNest) -> tuple[StridedAccess, ...]:
         """Every distinct access of a nest."""

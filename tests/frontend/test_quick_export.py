@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, ClassVar
@@ -13,7 +14,7 @@ from torch.export import export
 from torch.fx import GraphModule
 
 from aot.frontend.composites import Traceable
-from aot.frontend.quick_export import quick_export
+from aot.frontend.quick_export import _walked, quick_export
 from benchmarks.packaging import layers
 from tests.frontend.test_by_node import _told
 
@@ -123,3 +124,23 @@ def test_stacks_of_nodes_are_not_gathered_by_torch(monkeypatch: pytest.MonkeyPat
     assert [s and s.splitlines()[-2:] for s in stacks[0]] == [
         s and s.splitlines()[-2:] for s in stacks[1]
     ]
+
+
+def test_what_line_a_place_is_of_is_asked_once() -> None:
+    asked: list[tuple[str, int, str]] = []
+
+    def frame(file: str, line: int, name: str) -> traceback.FrameSummary:
+        asked.append((file, line, name))
+        return traceback.FrameSummary(file, line, name)
+
+    walked = _walked(frame)
+    stacks, counts = [], []
+    for _ in range(3):
+        stacks.append(walked.extract().summary())
+        counts.append(len(asked))
+    assert counts[0] == counts[2] <= len(stacks[0])
+    assert all(at is again for at, again in zip(stacks[0], stacks[2], strict=True))
+    (own,) = traceback.extract_stack(limit=1)
+    after = walked.extract().summary()[-1]
+    assert (after.filename, after.name) == (own.filename, own.name)
+    assert after.lineno == (own.lineno or 0) + 1 != stacks[0][-1].lineno

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -24,11 +24,13 @@ from aot.backends.cpp.levels import LEVELS, Level
 from aot.backends.cpp.operands import packing_recipes
 from aot.backends.cpp.precompiled import start
 from aot.backends.cpp.prepare import prepare_kernels
+from aot.backends.cpp.streaming import streamed_buffers
 from aot.backends.cpp.templates import TEMPLATES, template_of
 from aot.backends.cpp.toolchain import find_toolchain
 from aot.errors import InternalError
 from aot.ir.declarations import declare
 from aot.ir.kernels import FusedKernel, KernelGraph, Launch, NestKernel, WorkUnits
+from aot.ir.likeness import Likeness, likeness_of
 from aot.ir.machine import Machine
 from aot.ir.weights import Recipe
 from aot.options import BuildOptions, Target
@@ -98,6 +100,8 @@ class CppBackend:
     def emit(self, graph: KernelGraph, target: Target) -> EmittedGraph:
         """Sources and launches; kernels of equal text that declare the same share a function.
 
+        Kernels that differ in names alone are emitted once.
+
         Raises:
             InternalError: A kernel is not a fused one.
         """
@@ -105,11 +109,17 @@ class CppBackend:
         names: dict[tuple[str, str, Declaration], str] = {}
         functions: list[KernelSource] = []
         launches: list[Launch] = []
+        known: dict[Hashable, _Emitted] = {}
         for kernel in graph.kernels:
             if not isinstance(kernel, FusedKernel):
                 raise InternalError(f"{kernel.name}: the C++ backend has no such launch")
-            emitted = _emit(kernel, graph)
-            launch, declaration = _launch(kernel, emitted, graph, grain_bytes)
+            like = likeness_of(kernel, graph.buffers)
+            # Of the graph a kernel's text knows its sizes, and which results nobody reads.
+            alike = like.key, like.numbers(streamed_buffers(kernel, graph))
+            if alike not in known:
+                known[alike] = _emitted(kernel, like, graph, grain_bytes)
+            emitted, declaration = known[alike].text, known[alike].declaration
+            launch = known[alike].launch_of(kernel, like)
             key = (emitted.head, emitted.body, declaration)
             if key not in names:
                 names[key] = kernel.name
@@ -153,6 +163,26 @@ class CppHostCalls:
             ToolchainError: No compiler was found, or it refused a source.
         """
         return build_host_library(_builder(options), kernels)
+
+
+@dataclass(frozen=True)
+class _Emitted:
+    """What is emitted for one of several kernels that differ in names."""
+
+    text: EmittedKernel
+    launch: Launch
+    declaration: Declaration
+    like: Likeness
+
+    def launch_of(self, kernel: FusedKernel, like: Likeness) -> Launch:
+        """How another of these kernels is called, its function still unnamed."""
+        buffers = self.like.renamed(self.launch.buffers, like)
+        return replace(self.launch, kernel=kernel.name, buffers=buffers)
+
+
+def _emitted(kernel: FusedKernel, like: Likeness, graph: KernelGraph, grain_bytes: int) -> _Emitted:
+    text = _emit(kernel, graph)
+    return _Emitted(text, *_launch(kernel, text, graph, grain_bytes), like)
 
 
 def _emit(kernel: FusedKernel, graph: KernelGraph) -> EmittedKernel:

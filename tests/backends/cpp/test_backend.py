@@ -1,10 +1,15 @@
-"""The C++ text of three small kernels: the sum of an addition, a softmax, and a fused linear."""
+"""The C++ text of three small kernels: the sum of an addition, a softmax, and a fused linear; and
+of kernels that are alike."""
 
 from __future__ import annotations
 
 import re
+from dataclasses import replace
+from unittest.mock import patch
 
+from aot.backends.cpp import backend
 from aot.backends.cpp.backend import CppBackend
+from aot.backends.cpp.kernel import emit_kernel
 from aot.ir.dtypes import FLOAT32
 from aot.ir.kernels import Stage, TemplateKernel
 from aot.ir.nests import Axis, View
@@ -92,3 +97,27 @@ def test_linear_with_tanh_is_a_template_call_with_an_epilogue(golden):
     # The blocking's numbers are the heuristic's business.
     kept = (line for line in text_of(maker).splitlines() if not BLOCKING.search(line))
     golden("linear_tanh.cpp", "\n".join(kept) + "\n")
+
+
+def test_kernels_that_differ_in_names_alone_are_emitted_once():
+    maker = GraphMaker()
+    i, j = axes(4, 16)
+    for source, bias, out in (("a", "p", "b"), ("b", "q", "c"), ("c", "r", "d")):
+        if source == "a":
+            maker.buffer("a", FLOAT32, [4, 16])
+        maker.buffer(bias, FLOAT32, [16])
+        maker.output(out, FLOAT32, [4, 16])
+        value = binary("add", maker.read(source, i.symbol, j.symbol), maker.read(bias, j.symbol))
+        maker.kernel([nest("n", [i, j], [], (out, [i.symbol, j.symbol], value))], outer=1)
+    graph = maker.graph()
+    with patch.object(backend, "emit_kernel", wraps=emit_kernel) as looked:
+        emitted = emit(CppBackend(), graph, ALL_CPU)
+    # Intermediate results and inputs are of different kinds, which kernels may tell apart.
+    assert looked.call_count == 2
+    assert [la.kernel for la in emitted.launches] == ["k0", "k1", "k2"]
+    assert [la.buffers for la in emitted.launches] == [tuple(n) for n in ("apb", "bqc", "crd")]
+    assert {la.function for la in emitted.launches} == {"k0"}
+    alone = [emit(CppBackend(), replace(graph, kernels=(k,)), ALL_CPU) for k in graph.kernels]
+    assert [replace(la, function="") for la in emitted.launches] == [
+        replace(one.launches[0], function="") for one in alone
+    ]

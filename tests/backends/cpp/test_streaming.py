@@ -5,8 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from aot.backends.cpp.backend import CppBackend
 from aot.ir.dtypes import BFLOAT16, FLOAT32
 from aot.ir.scalar import binary
+from aot.options import ALL_CPU
 from tests.backends.kernel_runner import GraphMaker, Program, axes, nest
 from tests.settings import seeded
 
@@ -56,3 +58,17 @@ def test_what_a_kernel_reads_is_not():
     assert "aot::stream" not in first
     assert "aot::stream" in second
     program.check(inputs, exact=True)
+
+
+def test_kernels_that_are_alike_but_for_that_are_two_functions():
+    maker = GraphMaker()
+    i, j = axes(LARGE >> 10, 1 << 10)
+    maker.buffer("x", FLOAT32, [LARGE >> 10, 1 << 10])
+    for source, result in ("xu", "uv", "vw"):
+        maker.output(result, FLOAT32, [LARGE >> 10, 1 << 10])
+        value = maker.read(source, i.symbol, j.symbol)
+        out = (result, [i.symbol, j.symbol], binary("add", value, value))
+        maker.kernel([nest("n", [i, j], [], out)], outer=1)
+    emitted = CppBackend().emit(maker.graph(), ALL_CPU)
+    assert ["aot::stream" in f.text for f in emitted.functions] == [False, True]
+    assert [launch.function for launch in emitted.launches] == ["k0", "k0", "k2"]
