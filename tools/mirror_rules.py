@@ -103,7 +103,6 @@ THROUGH: Mapping[str, tuple[str, ...]] = {
     "tests/backends/triton/test_template_recurrence.py": (
         "aot/backends/triton/device/recurrence.py",
     ),
-    "tests/backends/triton/test_matrix_quotients.py": ("aot/backends/triton/device/quotients.py",),
     "tests/backends/triton/test_template_library.py": (
         "aot/backends/triton/device/linalg.py",
         "aot/backends/triton/device/orthogonal.py",
