@@ -16,7 +16,7 @@ _FILES = (
     *("integers", "float8", "combining", "sorting", "special", "loops", "memory"),
     *("scan", "gemv", "matmul", "argsort", "digits", "conv", "attention", "recurrence", "bags"),
     *("attention_groups", "matmul_groups", "matmul_doubles", "conv_groups", "true_places"),
-    *("linalg", "orthogonal", "powers"),
+    *("linalg", "quotients", "orthogonal", "powers"),
 )
 """Of `device/`, in the order in which a kernel's text has their functions."""
 

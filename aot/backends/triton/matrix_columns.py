@@ -82,7 +82,7 @@ class Columns:
         line: Takes each statement.
         rows: Of a matrix, as `columns`.
         matrices: Of a program.
-        lanes: Of a matrix in a tile, as `words` the tensors of those lanes.
+        lanes: Of a matrix in a tile, as `words` the numbers of each.
         right: Columns of right-hand sides at once.
         kind: The text of the elements' type.
         parts: Of a number: 2 of complex ones.
@@ -90,6 +90,7 @@ class Columns:
         operands: By role.
         turned: Parts of a record, by number, of which neighbours in memory are those of a column.
         rounding: Of the elements' type: its greatest relative error twice.
+        shares: Warps that have the numbers of a lane, consecutive ones each; of one matrix.
     """
 
     line: Callable[[str], None]
@@ -105,11 +106,12 @@ class Columns:
     operands: dict[str, MatrixOperand]
     turned: frozenset[int]
     rounding: float
+    shares: int = 1
 
     @cached_property
     def shape(self) -> str:
         """Of a tensor."""
-        return f"[{self.matrices}, {self.lanes}]"
+        return f"[{self.matrices * self.shares}, {self.lanes}]"
 
     @cached_property
     def greatest(self) -> str:
@@ -167,16 +169,35 @@ class Columns:
 
     def _split(self, tile: str, prefix: str, count: int) -> None:
         """Names the tensors of a tile."""
+        if self.shares > 1:
+            count //= self.shares
+            parts = f"[{self.lanes}, {self.shares}, {count}]"
+            self.line(f"{tile} = tl.permute(tl.reshape({tile}, {parts}), 1, 0, 2)")
         halves = ", 2" * (count.bit_length() - 1)
-        self.line(f"{tile}_ = tl.reshape({tile}, [{self.matrices}, {self.lanes}{halves}])")
+        rows = self.matrices * self.shares
+        self.line(f"{tile}_ = tl.reshape({tile}, [{rows}, {self.lanes}{halves}])")
         suffix = tile.removeprefix(prefix)
         for number, name in enumerate(taken_apart(self.line, f"{tile}_", count)):
             self.line(f"{prefix}{number}{suffix} = {name}")
 
     def tile(self, prefix: str, count: int, part: int) -> str:
         """A tile of a part of numbers: (matrices, lanes, count)."""
-        names = [self.numbers.named(f"{prefix}{k}")[part] for k in range(count)]
-        return f"tl.reshape({joined(names)}, [{self.matrices}, {self.lanes}, {count}])"
+        share = count // self.shares
+        names = [self.numbers.named(f"{prefix}{k}")[part] for k in range(share)]
+        whole = f"[{self.matrices}, {self.lanes}, {count}]"
+        if self.shares == 1:
+            return f"tl.reshape({joined(names)}, {whole})"
+        shares = f"tl.reshape({joined(names)}, [{self.shares}, {self.lanes}, {share}])"
+        return f"tl.reshape(tl.permute({shares}, 1, 0, 2), {whole})"
+
+    def over_shares(self, how: str, name: str) -> None:
+        """Makes what each share has found of a lane the same for all of them.
+
+        how: a reduction of Triton's.
+        """
+        if self.shares > 1:
+            self.line(f"{name} = tl.{how}({name}, 0)[None, :]")
+            self.line(f"{name} = tl.broadcast_to({name}, {self.shape})")
 
     def keep(self, prefix: str, count: int, columns: str, part: int, **places: str) -> None:
         """Stores tensors as the columns from places["start"] on of a part of records.
@@ -268,10 +289,12 @@ class Columns:
         line(f"pivot = {z.from_lane(own, k)[0]}")
         line("going = (info == 0) & (pivot > 0)")
         line(f"info = tl.where((info == 0) & ((pivot > 0) == 0), {k} + 1, info)")
-        line("root = exact_root(tl.where(going, pivot, 1))")
-        # The inverse of a root is in range. Lanes with a 0 would make all of them wait for the way
-        # that divides what the quick one does not.
-        line(f"inverse = exact_quotient(tl.full({self.shape}, 1.0, {self.kind}), root)")
+        if self.kind == DOUBLE:
+            line("root = exact_root(tl.where(going, pivot, 1))")
+            # The inverse of a root is in range.
+            line(f"inverse = exact_quotient(tl.full({self.shape}, 1.0, {self.kind}), root)")
+        else:
+            line("root, inverse = near_root(tl.where(going, pivot, 1))")
         factor = z.let("factor", z.times_real(own, "inverse"))
         factor = z.let("factor", z.where(f"i == {k}", z.real("root"), factor))
         factor = z.let("factor", z.masked(f"(i >= {k}) & going", factor))
@@ -346,7 +369,7 @@ class Columns:
                 below = "below"
                 c.line(f"below = (place > {k}) & (failed == 0)")
             safe = z.let("safe", z.where("failed", z.real("1.0"), pivot))
-            factor = z.over("factor", own, safe)
+            factor = z.over("factor", own, safe, near=after is not None)
             if below:
                 z.let(names[0], z.where(below, factor, own))
             if below and c.kind == DOUBLE:
@@ -410,7 +433,7 @@ class Columns:
 
         self.factor(after)
         kept = z.named("kept")
-        size = "complex_size" if self.parts == 2 else "tl.abs"
+        size = "near_size" if self.parts == 2 else "tl.abs"
         self.line(f"size = {size}({', '.join(kept)})")
         sign = z.let("sign", z.over_real(kept, "tl.where(size == 0, 1, size)"))
         for bit in range(self.lanes.bit_length() - 1):

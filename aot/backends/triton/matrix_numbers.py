@@ -88,18 +88,18 @@ class LaneNumbers:
 
     def over_real(self, a: LaneNumber, b: str) -> LaneNumber:
         """a / b of a real b."""
-        return tuple(f"exact_quotient({part}, {b})" for part in a)
+        return tuple(f"near_quotient({part}, {b})" for part in a)
 
     def times_real(self, a: LaneNumber, b: str) -> LaneNumber:
         """a b of a real b."""
         return tuple(f"{part} * {b}" for part in a)
 
-    def over(self, name: str, a: LaneNumber, b: LaneNumber) -> LaneNumber:
-        """Sets a number to a / b."""
+    def over(self, name: str, a: LaneNumber, b: LaneNumber, *, near: bool = False) -> LaneNumber:
+        """Sets a number to a / b; `near`: without a branch, in more instructions and registers."""
         if self.parts == 1:
-            return self.let(name, self.over_real(a, b[0]))
-        names = self.named(name)
-        self.line(f"{', '.join(names)} = complex_quotient({', '.join((*a, *b))})")
+            return self.let(name, (f"{'near' if near else 'exact'}_quotient({a[0]}, {b[0]})",))
+        names, how = self.named(name), "near_complex_quotient" if near else "complex_quotient"
+        self.line(f"{', '.join(names)} = {how}({', '.join((*a, *b))})")
         return names
 
     def rough(self, a: LaneNumber) -> str:

@@ -42,7 +42,8 @@ def _reflector(c: Columns, names: list[str], live: list[str], lane: Lane) -> Non
     line("most = larger(most, rest)")
     line("power, back = powers_near(most)")
     parts = [z.let(f"part{q}", z.times_real(z.named(f"h{q}"), "back")) for q in range(count)]
-    line(f"norm = exact_root({z.total('norm', [z.square(part) for part in parts])}) * power")
+    line(f"norm, _ = near_root({z.total('norm', [z.square(part) for part in parts])})")
+    line("norm *= power")
     _scale_vector(c, count)
 
 
@@ -57,7 +58,7 @@ def begin_reflection(c: Columns, first: LaneNumber) -> LaneNumber:
     less = (f"(beta - {first[0]})", *(f"(-{part})" for part in first[1:]))
     z.let("tau", z.masked("turns", z.over_real(less, "safe")))
     apart = z.let("over", z.where("turns", (f"({first[0]} - beta)", *first[1:]), z.real("1.0")))
-    return z.over("over", z.real(f"tl.full({c.shape}, 1.0, {c.kind})"), apart)
+    return z.over("over", z.real(f"tl.full({c.shape}, 1.0, {c.kind})"), apart, near=True)
 
 
 def along(c: Columns, names: list[str]) -> LaneNumber:
@@ -200,7 +201,7 @@ def _reduce_longest(c: Columns, k: Lane, names: list[str], live: list[str]) -> N
     line(f"order = tl.where(i == chosen, {k}, order)")
     line(f"chosen_at = tl.where(i == {k}, chosen, chosen_at)")
     _take_vector(c, names, live, "chosen")
-    line("norm = exact_root(tl.gather(length, chosen, 1))")
+    line("norm, _ = near_root(tl.gather(length, chosen, 1))")
     line("turns = norm != 0")
     _scale_vector(c, len(names))
     line("beta = tl.where(turns, beta, 0)")
@@ -217,7 +218,7 @@ def _reduce_longest(c: Columns, k: Lane, names: list[str], live: list[str]) -> N
 def _substitute_back(c: Columns) -> None:
     """X of R X = x for the first `rank` rows, and likewise for R's columns behind these."""
     line, n = c.line, c.columns
-    line(f"inverses = exact_quotient(tl.full({c.shape}, 1.0, {c.kind}), pivots)")
+    line(f"inverses = near_quotient(tl.full({c.shape}, 1.0, {c.kind}), pivots)")
     line("loose = order >= rank")
     line("first = tl.min(tl.min(rank, 1), 0)")
     _substitute(c, "x")

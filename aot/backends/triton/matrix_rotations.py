@@ -26,8 +26,9 @@ def _inside(c: Columns, depth: int = 1) -> Columns:
 
 
 def _rows(c: Columns, name: str) -> list[LaneNumber]:
-    """Each lane's column."""
-    return [c.numbers.named(f"{name}{k}") for k in range(c.rows)]
+    """Each lane's column, or a share of it."""
+    count = c.rows if c.shares == 1 else c.words // c.shares
+    return [c.numbers.named(f"{name}{k}") for k in range(count)]
 
 
 def scale(c: Columns, which: str) -> None:
@@ -40,6 +41,8 @@ def scale(c: Columns, which: str) -> None:
         line(f"size = {z.rough(x)}")
         line("finite = tl.where(size < float('inf'), finite, 0)")
         line("most = tl.where(size > most, size, most)")
+    c.over_shares("min", "finite")
+    c.over_shares("max", "most")
     line("finite = lanes_least(finite)")
     line("most = lanes_most(most)")
     line("scale, back = powers_near(most)")
@@ -62,6 +65,7 @@ def _squares(c: Columns, name: str) -> None:
     """The square of each column's length."""
     z = c.numbers
     c.line(f"{name} = {z.total(name, [z.square(x) for x in _rows(c, 'w')])}")
+    c.over_shares("sum", name)
 
 
 def _rotate(c: Columns, vectors: bool) -> None:
@@ -87,10 +91,13 @@ def _round(c: Columns, vectors: bool) -> None:
     line("other = tl.gather(own, beside, 1)")
     terms = [(z.conjugate(x), p) for x, p in zip(_rows(c, "w"), _rows(c, "p"), strict=True)]
     # Sums of products round as their order says, so one of the two lanes speaks for both.
-    z.let("between", z.from_lane(z.sum("between", terms), "first"))
+    between = z.sum("between", terms)
+    for part in between:
+        c.over_shares("sum", part)
+    z.let("between", z.from_lane(between, "first"))
     if c.parts == 2:
         line("between_im = tl.where(i > beside, -between_im, between_im)")
-        line("size = complex_size(between_re, between_im)")
+        line("size = near_size(between_re, between_im)")
     else:
         line("size = tl.abs(between)")
     # What sums of so many products are wrong by anyway.
@@ -99,18 +106,23 @@ def _round(c: Columns, vectors: bool) -> None:
     line("turned |= turns.to(tl.int32)")
     # c is 1 - less: a cosine that is rounded makes all columns longer, or shorter, with each turn.
     line(f"cosine, sine = turning(own, other, {'size' if c.parts == 2 else 'between'}, r, turns)")
-    line("less = sine * sine / (cosine + 1)")
+    line("less = sine * sine * near_inverse(cosine + 1)")
     s: LaneNumber = ("sine",)
     if c.parts == 2:
         # Quotients of 0 take longer.
-        line("share = exact_quotient(tl.where(turns, sine, 1), tl.where(turns, size, 1))")
+        line("share = near_quotient(tl.where(turns, sine, 1), tl.where(turns, size, 1))")
         line("sine = tl.where(turns, share, 0)")
         s = z.let("turning", ("sine * between_re", "-sine * between_im"))
-    for k in range(c.rows):
-        _turn(c, f"w{k}", z.named(f"p{k}"), s)
+    for k, p in enumerate(_rows(c, "p")):
+        _turn(c, f"w{k}", p, s)
     if vectors:
-        for k in range(c.columns):
+        for k in range(_basis_rows(c)):
             _turn(c, f"v{k}", z.let("p", z.from_lane(z.named(f"v{k}"), "beside")), s)
+
+
+def _basis_rows(c: Columns) -> int:
+    """Rows of the basis that a thread has."""
+    return c.columns if c.shares == 1 else c.lanes // c.shares
 
 
 def _turn(c: Columns, name: str, p: LaneNumber, s: LaneNumber) -> None:
@@ -125,20 +137,26 @@ def svd(c: Columns) -> None:
     vectors = "values" not in c.options
     scale(c, "ALL")
     if vectors:
-        for k in range(n):
-            z.let(f"v{k}", z.real(f"tl.where(i == {k}, 1.0, 0.0).to({c.kind})"))
+        mine = f"(i - tl.arange(0, {c.shares})[:, None] * {c.lanes // c.shares})"
+        for k in range(_basis_rows(c)):
+            own = mine if c.shares > 1 else "i"
+            z.let(f"v{k}", z.real(f"tl.where({own} == {k}, 1.0, 0.0).to({c.kind})"))
     _rotate(c, vectors)
     _squares(c, "own")
-    line("length = exact_root(own)")
+    line("length, _ = near_root(own)")
+    line("whole = tl.where(length == 0, 1, length)")
+    if c.shares > 1:  # what follows is of a matrix, and no longer of its shares
+        for name in ("length", "finite", "scale"):
+            line(f"{name} = tl.max({name}, 0)[None, :]")
+        line(f"i = tl.arange(0, {c.lanes})[None, :]")
     keep_values(c, "length", down=True)
     line("row = rank[:, :, None]")
     if not vectors:
         return
     line("longest = lanes_most(length)")
     line(f"missing = (length <= {c.rounding**2} * longest) & (i < {n}) & (finite != 0)")
-    line("length = tl.where(length == 0, 1, length)")
     for k, x in enumerate(_rows(c, "w")):
-        z.let(f"w{k}", z.over_real(x, "length"))
+        z.let(f"w{k}", z.over_real(x, "whole"))
     tiles = [c.tile("w", c.words, side) for side in range(c.parts)]
     line(f"u = {tiles[0]}")
     if c.parts == 1:
@@ -147,9 +165,9 @@ def svd(c: Columns) -> None:
         line(f"u_im = {tiles[1]}")
         line(f"u, u_im = completed_complex_rows(u, u_im, missing, {m})")
     _keep_side(c, ("u", "u_im"), (n, n, m), 1, c.words)
-    for k in range(n):
+    for k in range(_basis_rows(c)):
         z.let(f"v{k}", z.conjugate(z.named(f"v{k}")))
-    for k in range(n, c.lanes):
+    for k in range(_basis_rows(c), c.lanes // c.shares):
         z.let(f"v{k}", z.real(f"tl.zeros({c.shape}, {c.kind})"))
     sides = [c.tile("v", c.lanes, side) for side in range(c.parts)]
     _keep_side(c, sides, (n + c.parts * n * m, n, n), 1 + c.parts, c.lanes)

@@ -63,7 +63,8 @@ class SmallRoutine:
         with_right: Whether right-hand sides lie across the same lanes, all at once.
         multiplies: Whether tiles are multiplied, which have 16 rows at least.
         options: That it has in any case.
-        registers: Of a thread at most, where its tensors take `_HELD_REGISTERS`; 0: any number.
+        registers: Of a thread at most, by those that a matrix and its basis take; else any number.
+        shared: Tiles of the matrix' size that warps share where a thread has no room; 0: none do.
     """
 
     function: str = ""
@@ -76,18 +77,22 @@ class SmallRoutine:
     with_right: bool = False
     multiplies: bool = False
     options: tuple[str, ...] = ()
-    registers: int = 0
+    registers: tuple[tuple[int, int], ...] = ()
+    shared: int = 0
 
 
 _VALUES = ("values",)
 _QR = SmallRoutine("small_qr", matrix_reflections.qr, across=True)
 _REFLECTIONS = SmallRoutine("small_reflections", matrix_reflections.reflections, 1, across=True)
-_EIGH = SmallRoutine("small_eigh", matrix_spectra.eigh, across=True, tiles=3, registers=128)
+_EIGH_REGISTERS = ((64, 128), (128, 168))
+_EIGH = SmallRoutine(
+    "small_eigh", matrix_spectra.eigh, across=True, tiles=3, registers=_EIGH_REGISTERS
+)
 """A sweep's rotations wait for each other, so that more programs on a multiprocessor are worth some
 numbers in memory: 10^4 matrices of 32^2 float32 took 1167 us on an H200, with at most 168 registers
-944, 128 885, 104 945, 80 1051. Of float64 and complex64, whose two tensors take 128 alone, 168 took
-0.93 and 1.02."""
-_SVD = SmallRoutine("small_svd", matrix_rotations.svd, turned=True, across=True, tiles=3)
+944, 128 885, 104 945, 80 1051; of float64 2219, with 168 1914, 128 2004. Of complex64, whose steps
+take more beside a matrix and its basis, 1590, with 168 1704, and of complex128 4122 and 6652."""
+_SVD = SmallRoutine("small_svd", matrix_rotations.svd, turned=True, across=True, tiles=3, shared=3)
 
 _EXPONENTIAL = SmallRoutine("small_exponential", multiplies=True)
 
@@ -102,9 +107,9 @@ _REAL: Mapping[str, SmallRoutine] = {
     "qr": _QR,
     "reflections": _REFLECTIONS,
     "eigh": _EIGH,
-    "eigvalsh": replace(_EIGH, tiles=2, options=_VALUES, registers=0),
+    "eigvalsh": replace(_EIGH, tiles=2, options=_VALUES, registers=()),
     "svd": _SVD,
-    "svdvals": replace(_SVD, tiles=2, options=_VALUES),
+    "svdvals": replace(_SVD, tiles=2, options=_VALUES, shared=2),
     "exponential": _EXPONENTIAL,
     "lstsq": SmallRoutine("", matrix_reflections.lstsq, across=True, with_right=True),
 }
@@ -118,8 +123,9 @@ _COMPLEX: Mapping[str, SmallRoutine] = {
     "triangular": SmallRoutine("", Columns.triangular),
     **{
         name: replace(_REAL[name], function="")
-        for name in ("qr", "reflections", "eigh", "eigvalsh", "svd", "svdvals", "lstsq")
+        for name in ("qr", "reflections", "eigvalsh", "svd", "svdvals", "lstsq")
     },
+    "eigh": replace(_EIGH, function="", registers=_EIGH_REGISTERS[:1]),
     "exponential": replace(_EXPONENTIAL, options=("complex",)),
 }
 
@@ -153,23 +159,28 @@ _WARPS = 16
 _MULTIPLIED = 16
 """Rows of the least matrices that `tl.dot` takes."""
 
-_HELD_REGISTERS = 64
-"""A matrix and its basis of 32^2 in float32; of smaller ones threads have room in any case."""
-
 _COLUMN_WARPS = 4
 """Of a program whose matrices of few rows are taken by columns: a warp has rows for each of its
 lanes. From 16 rows on a program is one warp, so that none waits for another's."""
 
 
+_ROOM = 192
+"""Registers of a thread for its numbers: what is left of 255 is for the others."""
+
+
 @dataclass(frozen=True)
 class MatrixTile:
-    """Matrices of a program, their rows and columns, columns of b at once, and warps."""
+    """Matrices of a program, their rows and columns, columns of b at once, and warps.
+
+    `shares`: of these, that share a matrix' rows.
+    """
 
     matrices: int
     rows: int
     columns: int
     right: int
     warps: int
+    shares: int = 1
 
 
 def takes_small(call: LibraryCall, buffers: Mapping[str, Buffer], hints: Hints) -> str:
@@ -228,7 +239,7 @@ def matrix_tile(call: LibraryCall, dtype: DType, hints: Hints, gpu: Gpu) -> Matr
     """The tiles of a call."""
     routine = _chosen(call)
     if _by_columns(call, routine):
-        return _column_tile(call, routine, hints)
+        return _column_tile(call, routine, dtype, hints)
     if routine.multiplies:
         return _product_tile(max(_MULTIPLIED, power_above(int(call.sizes.n))), routine, dtype)
     sizes = _matrix(call, routine)
@@ -255,7 +266,9 @@ def _product_tile(size: int, routine: SmallRoutine, dtype: DType) -> MatrixTile:
     return MatrixTile(1, size, size, 1, 1 if dtype == FLOAT64 and routine.parts == 1 else 8)
 
 
-def _column_tile(call: LibraryCall, routine: SmallRoutine, hints: Hints) -> MatrixTile:
+def _column_tile(
+    call: LibraryCall, routine: SmallRoutine, dtype: DType, hints: Hints
+) -> MatrixTile:
     """Lanes and tensors in place of rows and columns."""
     rows, columns = _matrix(call, routine)
     rows += routine.below
@@ -266,6 +279,10 @@ def _column_tile(call: LibraryCall, routine: SmallRoutine, hints: Hints) -> Matr
     lanes, words = (power_above(max(2, size)) for size in (lanes, words))
     wanted = columns if call.b is None else power_above(max(1, hints.value(call.sizes.r)))
     warps = 1 if routine.across or lanes >= WARP // 2 else _COLUMN_WARPS
+    held = routine.shared * words * routine.parts * dtype.itemsize // 4
+    if lanes == WARP and held > _ROOM:
+        shares = power_above(-(-held // _ROOM))
+        return MatrixTile(1, lanes, words, 1, shares, shares)
     return MatrixTile(warps * WARP // lanes, lanes, words, right_columns(columns, wanted), warps)
 
 
@@ -299,8 +316,8 @@ def emit_library(
     if _by_columns(call, routine):
         arguments |= {f"load_{role}": "None" for role in _ROLES if f"load_{role}" not in hooks}
         held = 2 * routine.parts * tile.columns * dtype.itemsize // 4
-        if routine.registers and held == _HELD_REGISTERS:
-            options["maxnreg"] = routine.registers
+        if most := dict(routine.registers).get(held):
+            options["maxnreg"] = most
         emitted = hooks.emit(kernel, f"{NAME}_matrices", arguments, programs, options)
         text = _column_statements(kernel, call, context, dtype, tile)
         own = f"@triton.jit\ndef {NAME}_matrices({HEAD}):\n{text}\n\n"
@@ -361,6 +378,7 @@ def _column_statements(
         operands,
         _turned_parts(kernel, call, context),
         _ROUNDING[dtype],
+        tile.shares,
     )
     own.begin()
     assert routine.by_columns is not None

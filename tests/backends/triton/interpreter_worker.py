@@ -318,6 +318,20 @@ def _warp_most(x):
     return _like(x, np.broadcast_to(most, x.handle.data.shape))
 
 
+def _rough(x):
+    """To about as many bits as the device has: what follows must find the others."""
+    part, power = np.frexp(x)
+    return np.ldexp(np.rint(part * 2**20), power - 20)
+
+
+def _rough_inverse(x):
+    return _like(x, _rough(1 / x.handle.data.astype(np.float64)))
+
+
+def _rough_inverse_root(x):
+    return _like(x, _rough(1 / np.sqrt(x.handle.data.astype(np.float64))))
+
+
 # ---- addresses ----
 
 
@@ -422,6 +436,8 @@ def _function(name, text):
             ("in_order_of_digits", _in_order_of_digits),
             ("numbers_of_digits", _numbers_of_digits),
             ("warp_most", _warp_most),
+            ("rough_inverse", _rough_inverse),
+            ("rough_inverse_root", _rough_inverse_root),
         ):
             if ordering in namespace:  # its instructions are for the device
                 namespace[ordering] = here

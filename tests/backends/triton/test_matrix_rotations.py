@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import linalg
 
-from tests.backends.triton.templates import captured
+from tests.backends.triton.templates import captured, emitted
 from tests.backends.triton.test_matrix_columns import normal
 from tests.conformance.executors import interpret_triton
 
@@ -46,6 +46,20 @@ def test_singular_vectors(kind: torch.dtype, rank: int) -> None:
     assert np.abs((u * values[..., None, :]) @ vh - a.numpy()).max() <= BOUND * scale
     assert_orthonormal(u)
     assert_orthonormal(adjoint(vh))
+
+
+def test_warps_share_columns_that_a_thread_has_no_room_for() -> None:
+    """Each has half the numbers of all columns; values, vectors and missing ones are of both."""
+    a = of_rank(normal(1, 19, 19, dtype=torch.complex128), 14)[..., :17]
+    functions = emitted(captured(linalg.svdvals, (a,)), "sm_90").functions
+    assert [dict(f.options)["num_warps"] for f in functions if "turning(" in f.text] == [2]
+    u, values, vh = made(lambda a: linalg.svd(a, full_matrices=False), a)
+    scale = np.abs(a.numpy()).max()
+    assert np.abs((u * values[..., None, :]) @ vh - a.numpy()).max() <= BOUND * scale
+    assert_orthonormal(u)
+    assert_orthonormal(adjoint(vh))
+    (alone,) = made(linalg.svdvals, a)
+    assert np.abs(alone - values).max() <= BOUND * scale
 
 
 def test_turns_do_not_make_columns_longer() -> None:

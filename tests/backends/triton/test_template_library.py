@@ -203,7 +203,7 @@ CASES = (
     ("inverse", "sm_80", torch.float64),
     ("inverse", "sm_90", torch.float32),
     ("qr", "sm_80", torch.float64),
-    ("eigh", "sm_80", torch.float64),
+    ("eigh", "sm_80", torch.complex64),
     ("svd", "sm_90", torch.float32),
 )
 
@@ -230,7 +230,9 @@ def test_machine_code_keeps_matrices_in_registers(name: str, arch: str, dtype: t
         (32, torch.float32, 128),
         (16, torch.float64, 128),
         (16, torch.complex64, 128),
-        (32, torch.float64, None),
+        (32, torch.float64, 168),
+        (32, torch.complex64, None),
+        (32, torch.complex128, None),
         (16, torch.float32, None),
     ],
     ids=str,

@@ -22,15 +22,6 @@ def exact_root(a):
 
 
 @triton.jit
-def complex_size(a, a_im):
-    """The absolute value of a + i a_im, whose square may be too large or too small."""
-    power, back = powers_near(tl.maximum(tl.abs(a), tl.abs(a_im)))
-    c = a * back
-    d = a_im * back
-    return exact_root(c * c + d * d) * power
-
-
-@triton.jit
 def larger(a, b):
     """The greater one; NaN where either is."""
     return tl.where((b > a) | (b != b), b, a)

@@ -16,6 +16,7 @@ from aot.backends.triton.device.linalg import (
     keep_rows,
     matrix_tile,
 )
+from aot.backends.triton.device.quotients import near_inverse, near_quotient, near_root
 
 
 @triton.jit
@@ -147,12 +148,19 @@ def rotation(own, other, between, r, turns):
 def turning(own, other, between, r, turns):
     """As `rotation`, with (c, s) of an angle that is a bit off where that is cheaper."""
     i = tl.arange(0, own.shape[1])[None, :]
-    angle = (other - own) / tl.where(turns, between + between, 1)
-    size = tl.abs(angle)
-    t = 1 / (size + tl.sqrt(size * size + 1))
+    double = tl.where(turns, between + between, 1)
+    if own.dtype == tl.float64:
+        angle = near_quotient(other - own, double)
+        size = tl.abs(angle)
+        root, _ = near_root(size * size + 1)
+        t = near_inverse(size + root)
+    else:
+        angle = (other - own) / double
+        size = tl.abs(angle)
+        t = 1 / (size + tl.sqrt(size * size + 1))
     t = tl.where((angle < 0) | ((angle == 0) & (i > (i ^ r))), -t, t)
     t = tl.where(turns, t, 0)
-    c = exact_quotient(tl.full([], 1, own.dtype), exact_root(t * t + 1))
+    _, c = near_root(t * t + 1)
     return c, t * c
 
 
