@@ -1,4 +1,4 @@
-"""Functions of the module `math`, and tensors, of numbers that sizes, or tensors' values, determine.
+"""Functions of `math`, and tensors, of numbers that sizes, or tensors' values, determine.
 
 `math.log(x.shape[1])` makes a plain number of the example's size, and torch then takes the size for
 a constant. While a model is traced, these functions let torch's symbolic numbers through. What is
