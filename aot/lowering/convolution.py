@@ -15,7 +15,16 @@ from aot.lowering.matmul import plus, rounded
 from aot.lowering.registry import Call, CannotLower
 from aot.lowering.rows import REGISTRY
 from aot.lowering.views import moved
-from aot.symbolic import Expr, FloorDiv, Modulo, as_expr, ceil_div, is_int, unravel
+from aot.symbolic import (
+    Expr,
+    FloorDiv,
+    Modulo,
+    as_expr,
+    ceil_div,
+    exact_quotient,
+    is_int,
+    unravel,
+)
 
 Shape = tuple[Expr, ...]
 Ints = tuple[int, ...]
@@ -124,8 +133,7 @@ def _of_open_groups(x: Tensor, weight: Tensor, geometry: Geometry, shape: Shape)
     any number of them.
     """
     builder, dtype, groups = x.builder, x.dtype.compute, as_expr(geometry.groups)
-    inputs = weight.shape[1]
-    outputs = builder.ranges.simplify(FloorDiv(weight.shape[0], groups))
+    inputs, outputs = weight.shape[1], _of_a_group(weight.shape[0], groups)
 
     def product(at: Shape, along: Shape) -> Node:
         image, group, own, *places = at
@@ -279,10 +287,18 @@ def _group_of(channel: Expr, per_group: Expr, groups: int | Expr) -> tuple[Expr,
     return FloorDiv(channel, per_group), Modulo(channel, per_group)
 
 
+def _of_a_group(channels: Expr, groups: int | Expr) -> Expr:
+    """How many of all groups' channels are one group's: eager asks that they are a multiple."""
+    if isinstance(groups, int):
+        return ceil_div(channels, groups)
+    whole = exact_quotient(channels, groups)
+    return FloorDiv(channels, groups) if whole is None else whole
+
+
 def _by_phase(weight: Tensor, dims: Sequence[_Phases], groups: int | Expr) -> Tensor:
     """weight[g * ci, co, *kernel] as [g * phases * co, ci, *taps]; zero where there is no tap."""
     builder = weight.builder
-    inputs, outputs = ceil_div(weight.shape[0], groups), weight.shape[1]
+    inputs, outputs = _of_a_group(weight.shape[0], groups), weight.shape[1]
     strides = [d.stride for d in dims]
     count = prod(strides)
 

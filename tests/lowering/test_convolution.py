@@ -11,6 +11,7 @@ from torch.nn import functional as F
 from torch.testing import assert_close
 
 from aot.frontend.capture import capture_module
+from aot.ir.printer import print_loops
 from aot.ir.templates import Conv
 from tests.conformance.executors import interpret_lowered
 from tests.lowering.lowered import lowered, only_template
@@ -134,3 +135,15 @@ def test_as_many_groups_as_there_are_images(transposed: bool, channels: bool) ->
     for given in (inputs(2, 9), inputs(1, 7), inputs(5, 12)):
         found = torch.from_numpy(interpret_lowered(captured, given)[0])
         assert_close(found, model(*given), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+def test_what_a_group_has_of_open_ones_is_a_number(transposed: bool) -> None:
+    """With a quotient by the number of groups, launches say less than kernels declare."""
+    size = Dim.DYNAMIC
+    graph = lowered(
+        OfEachImage(transposed, channels=False),
+        *(torch.ones(2, 4, 9, 10), torch.ones(2, 4)),
+        dynamic_shapes=({0: Dim("images"), 2: size, 3: size}, {0: Dim("images")}),
+    )
+    assert "// s" not in print_loops(graph)
