@@ -1,14 +1,16 @@
-"""Functions of the module `math` of numbers that sizes, or tensors' values, determine.
+"""Functions of `math`, and tensors, of numbers that sizes, or tensors' values, determine.
 
 `math.log(x.shape[1])` makes a plain number of the example's size, and torch then takes the size for
 a constant. While a model is traced, these functions let torch's symbolic numbers through. What is
 rounded to a whole number is computed in a run and read where it has no form of whole numbers alone:
-`int(math.log2(x.shape[1]))` is a size that the model computes.
+`int(math.log2(x.shape[1]))` is a size that the model computes. Of the functions that make a tensor
+of numbers, `torch.tensor` lets them through, and stands for the others.
 """
 
 from __future__ import annotations
 
 import math
+import operator
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -53,6 +55,34 @@ def _through(name: str, own: Callable[..., Any]) -> Callable[..., Any]:
         return value / function(*more) if more else value  # log(x, base)
 
     return function
+
+
+_SEVERAL = {
+    **dict.fromkeys(("hypot", "atan2", "fmod", "copysign"), torch.float64),
+    **dict.fromkeys(("gcd", "lcm"), torch.int64),
+}
+"""Functions of two numbers -> what they are computed in."""
+
+
+def _of_two(name: str, own: Callable[..., Any]) -> Callable[..., Any]:
+    """`math`'s function of two numbers, which is torch's where one of them is symbolic."""
+
+    def function(*numbers: Any) -> Any:
+        symbolic = [isinstance(x, torch.SymInt | torch.SymFloat) for x in numbers]
+        if len(numbers) != 2 or not any(symbolic):
+            return own(*numbers)
+        values = [_untyped.scalar_tensor(x, dtype=_SEVERAL[name]) for x in numbers]
+        made = getattr(torch, name)(*values).item()
+        if isinstance(made, torch.SymInt):
+            _untyped._check(made >= 0)
+        return made
+
+    return function
+
+
+def _divided(x: torch.SymInt, by: Any) -> Any:
+    """`divmod(x, by)`: torch has none for symbolic numbers."""
+    return x // by, x % by
 
 
 _ROUNDING = {"__trunc__": "trunc", "__floor__": "floor", "__ceil__": "ceil", "__round__": "round"}
@@ -132,26 +162,72 @@ def _greatest(number: torch.SymInt) -> Callable[[Any], int | None]:
 
 @contextmanager
 def truncating() -> Iterator[None]:
-    """Inside of it, torch can write what it demands of sizes that `int(…)` has made.
+    """Inside of it, torch can write what it demands of sizes that `int(…)` and `/` have made.
 
-    Of the roundings its table of functions for a graph has floor and ceil, and asks a node's
-    proxy for its value where it finds the third.
+    Its table of functions for a graph has quotients of floats alone, and asks a node's proxy for
+    its value where it finds a rounding or a quotient of whole numbers.
     """
-
-    def truncated(x: Any, _: torch.dtype) -> Any:
-        return _untyped.sym_int(x)
-
-    with patch.object(PythonReferenceAnalysis, "trunc_to_int", staticmethod(truncated)):
+    own = {
+        "trunc_to_int": lambda x, _: _untyped.sym_int(x),
+        "floor_to_int": lambda x, _: _written(math.floor, x),
+        "ceil_to_int": lambda x, _: _written(math.ceil, x),
+        "int_truediv": operator.truediv,
+    }
+    with ExitStack() as undo:
+        for name, function in own.items():
+            undo.enter_context(patch.object(PythonReferenceAnalysis, name, staticmethod(function)))
         yield
+
+
+def _written(function: Callable[..., Any], x: Any) -> Any:
+    """A function of a number, as a node of the graph where the number is one."""
+    if not isinstance(x, torch.fx.Proxy):
+        return function(x)
+    return x.tracer.create_proxy("call_function", function, (x,), {})
+
+
+def _has_symbolic(data: Any) -> bool:
+    """Whether there is a symbolic number among what a tensor is to be made of."""
+    if isinstance(data, list | tuple):
+        return any(map(_has_symbolic, data))
+    return isinstance(data, torch.SymInt | torch.SymFloat)
+
+
+def _made(own: Callable[..., Any]) -> Callable[..., Any]:
+    """`torch.as_tensor` and its like, which ask symbolic numbers for their values."""
+
+    def tensor(data: Any, dtype: Any = None, device: Any = None, **more: Any) -> Any:
+        if _has_symbolic(data):
+            return torch.tensor(data, dtype=dtype, device=device)
+        return own(data, dtype=dtype, device=device, **more)
+
+    return tensor
+
+
+def _made_like(own: Callable[..., Any]) -> Callable[..., Any]:
+    """`x.new_tensor`, of x's type and device where no other is asked for."""
+
+    def tensor(x: torch.Tensor, data: Any, **more: Any) -> Any:
+        if _has_symbolic(data):
+            return torch.tensor(data, **{"dtype": x.dtype, "device": x.device, **more})
+        return own(x, data, **more)
+
+    return tensor
 
 
 @contextmanager
 def open_math() -> Iterator[None]:
-    """Inside of it, `math`'s functions, and roundings, let symbolic numbers through."""
+    """Inside of it, `math`'s functions, roundings and tensors let symbolic numbers through."""
     with ExitStack() as undo:
+        for name in ("as_tensor", "asarray"):
+            undo.enter_context(patch.object(torch, name, _made(getattr(torch, name))))
+        likes = _made_like(torch.Tensor.new_tensor)
+        undo.enter_context(patch.object(torch.Tensor, "new_tensor", likes))
         for name in (*_NAMES, "sqrt"):
             own = getattr(math, name)
             undo.enter_context(patch.object(math, name, _through(name, own)))
+        for name in _SEVERAL:
+            undo.enter_context(patch.object(math, name, _of_two(name, getattr(math, name))))
         for method, name in _ROUNDING.items():
             own = getattr(torch.SymFloat, method)
             undo.enter_context(patch.object(torch.SymFloat, method, _whole(own, name)))
@@ -159,4 +235,5 @@ def open_math() -> Iterator[None]:
             changed = how(getattr(torch.SymInt, method))
             undo.enter_context(patch.object(torch.SymInt, method, changed))
         undo.enter_context(patch.object(torch.SymInt, "__rlshift__", _shifted, create=True))
+        undo.enter_context(patch.object(torch.SymInt, "__divmod__", _divided, create=True))
         yield

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from aot.frontend.open_dims import TRACED
-from aot.frontend.scaled_sizes import read_rounded, translate
+from aot.frontend.scaled_sizes import masked, read_rounded, translate
 from aot.frontend.tried_guards import relation_of
 from aot.ir.tensors import Dim, SizeRelation, TensorType
 from aot.symbolic import (
@@ -246,6 +246,8 @@ class _Guard(ast.NodeVisitor):
                 return FloorDiv(left, right)
             if isinstance(node.op, ast.Mod):
                 return Modulo(left, right)
+            if isinstance(node.op, ast.BitAnd) and right.is_Integer:
+                return masked(left, int(right))
         if isinstance(node, ast.Subscript):
             return self._input_size(node)
         if isinstance(node, ast.Call) and not node.keywords:

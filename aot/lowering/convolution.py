@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from math import gcd, prod
 
-from aot.ir.scalar import Node, cast, const
+from aot.ir.scalar import Node, cast, const, reduce_
 from aot.ir.templates.conv import Conv
 from aot.lowering import exprs as e
 from aot.lowering.builder import Tensor, identity_view
@@ -15,7 +15,16 @@ from aot.lowering.matmul import plus, rounded
 from aot.lowering.registry import Call, CannotLower
 from aot.lowering.rows import REGISTRY
 from aot.lowering.views import moved
-from aot.symbolic import Expr, FloorDiv, Modulo, as_expr, ceil_div, is_int, unravel
+from aot.symbolic import (
+    Expr,
+    FloorDiv,
+    Modulo,
+    as_expr,
+    ceil_div,
+    exact_quotient,
+    is_int,
+    unravel,
+)
 
 Shape = tuple[Expr, ...]
 Ints = tuple[int, ...]
@@ -25,13 +34,14 @@ Ints = tuple[int, ...]
 class Geometry:
     """How the kernel moves over x; one number for each spatial dimension.
 
-    `last`: x has its channels innermost in eager's memory.
+    `groups`: as many as a size says, where it is no number. `last`: x has its channels innermost in
+    eager's memory.
     """
 
     stride: Ints
     padding: Ints
     dilation: Ints
-    groups: int
+    groups: int | Expr
     last: bool = False
 
 
@@ -46,7 +56,7 @@ def convolution(
     dilation: Sequence[int],
     transposed: bool,
     output_padding: Sequence[int],
-    groups: int,
+    groups: int | Expr,
 ) -> Tensor:
     """Operator convolution: x (n, c, *spatial) or (c, *spatial), weight as its module holds it."""
     spatial = weight.rank - 2
@@ -55,7 +65,7 @@ def convolution(
         _spread(stride, spatial),
         _spread(padding, spatial),
         _spread(dilation, spatial),
-        groups,
+        int(groups) if is_int(as_expr(groups)) else groups,
         last=eager.strides[-1 - spatial] == 1,
     )
     lone = x.rank == spatial + 1
@@ -94,6 +104,8 @@ def _forward(
     builder = x.builder
     if is_int(weight.shape[1], 0):
         out = builder.pointwise(shape, dtype, lambda at: const(0, dtype))
+    elif not isinstance(geometry.groups, int):
+        out = _of_open_groups(x, weight, geometry, shape)
     else:
         call = partial(
             Conv,
@@ -112,6 +124,39 @@ def _forward(
     ones = (as_expr(1),) * len(geometry.stride)
     column = moved(bias, (bias.shape[0], *ones), lambda at: at[:1])
     return plus(out, column, x.dtype)
+
+
+def _of_open_groups(x: Tensor, weight: Tensor, geometry: Geometry, shape: Shape) -> Tensor:
+    """A convolution in as many groups as a size says, as one nest.
+
+    A filter for each image (`groups=x.shape[0]`) is one, and what a model makes of each channel of
+    any number of them.
+    """
+    builder, dtype, groups = x.builder, x.dtype.compute, as_expr(geometry.groups)
+    inputs, outputs = weight.shape[1], _of_a_group(weight.shape[0], groups)
+
+    def product(at: Shape, along: Shape) -> Node:
+        image, group, own, *places = at
+        channel, *taps = along
+        mask: Node | None = None
+        index: list[Expr] = [image, group * inputs + channel]
+        steps = zip(geometry.stride, geometry.padding, geometry.dilation, strict=True)
+        for k, (stride, padding, dilation) in enumerate(steps):
+            index.append(places[k] * stride + taps[k] * dilation - padding)
+            if padding:
+                place = builder.index_node(index[-1])
+                inside = e.and_(e.ge(place, 0), e.lt(place, builder.index_node(x.shape[2 + k])))
+                mask = inside if mask is None else e.and_(mask, inside)
+        factor = weight.load((group * outputs + own, *along))
+        return reduce_("sum", e.mul(cast(x.load(index, mask), dtype), cast(factor, dtype)))
+
+    apart = (shape[0], groups, outputs, *shape[2:])
+    found = builder.reduction(apart, weight.shape[1:], [(dtype, product)])[0]
+    return moved(
+        found,
+        shape,
+        lambda at: (at[0], FloorDiv(at[1], outputs), Modulo(at[1], outputs), *at[2:]),
+    )
 
 
 def _sizes(x: Tensor, weight: Tensor, geometry: Geometry) -> Shape:
@@ -236,16 +281,24 @@ def _transposed(
     return x.builder.pointwise(shape, x.dtype, body)
 
 
-def _group_of(channel: Expr, per_group: Expr, groups: int) -> tuple[Expr, Expr]:
+def _group_of(channel: Expr, per_group: Expr, groups: int | Expr) -> tuple[Expr, Expr]:
     if groups == 1:
         return as_expr(0), channel
     return FloorDiv(channel, per_group), Modulo(channel, per_group)
 
 
-def _by_phase(weight: Tensor, dims: Sequence[_Phases], groups: int) -> Tensor:
+def _of_a_group(channels: Expr, groups: int | Expr) -> Expr:
+    """How many of all groups' channels are one group's: eager asks that they are a multiple."""
+    if isinstance(groups, int):
+        return ceil_div(channels, groups)
+    whole = exact_quotient(channels, groups)
+    return FloorDiv(channels, groups) if whole is None else whole
+
+
+def _by_phase(weight: Tensor, dims: Sequence[_Phases], groups: int | Expr) -> Tensor:
     """weight[g * ci, co, *kernel] as [g * phases * co, ci, *taps]; zero where there is no tap."""
     builder = weight.builder
-    inputs, outputs = ceil_div(weight.shape[0], groups), weight.shape[1]
+    inputs, outputs = _of_a_group(weight.shape[0], groups), weight.shape[1]
     strides = [d.stride for d in dims]
     count = prod(strides)
 

@@ -121,7 +121,7 @@ class FloorDiv(sympy.Function):  # type: ignore[misc]
     @classmethod
     def eval(cls, a: Expr, b: Expr) -> Expr | None:
         """Simplifications that hold for all integers. By 0 (an empty dimension): 0."""
-        if b == 0:
+        if a == 0 or b == 0:
             return sympy.S.Zero
         if b == 1:
             return a

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -119,12 +120,72 @@ def test_numbers_below_zero_have_as_many_digits_as_above() -> None:
         assert len(found) == (n - 4).bit_length()
 
 
-def test_truncations_are_written_into_graphs() -> None:
-    """A call of torch's stands for one; without, torch asks the node for its value."""
+def _of_two_numbers(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    n, (whole, rest) = x.shape[0], divmod(x.shape[0], 5)
+    lengths = (math.gcd(n, 12), whole, rest, n & 7, n & ~3)
+    numbers = (math.hypot(n, 3), math.atan2(n, 7), math.fmod(n, 2.5), math.copysign(2.0, n - 9))
+    return (*map(torch.arange, lengths), *(x * number for number in numbers))
+
+
+def test_functions_of_two_numbers_and_masks() -> None:
+    captured = capture_module(
+        Calls(_of_two_numbers), (torch.ones(37),), dynamic_shapes=({0: Dim("n", min=5, max=500)},)
+    )
+    for n in (5, 8, 9, 37, 96, 500):
+        given = torch.randn(n)
+        found, wanted = interpret_lowered(captured, (given,)), _of_two_numbers(given)
+        for made, eager in zip(found, wanted, strict=True):
+            assert_close(torch.as_tensor(made), eager)
+
+
+def _tensors_of_numbers(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    n = x.shape[0]
+    return (
+        torch.as_tensor(5 * n / 7),
+        torch.as_tensor([n, 4], dtype=torch.int32),
+        torch.asarray((n / 3, 1.0)),
+        x.new_tensor([n, 1]),
+        x[: torch.ceil(torch.as_tensor(5 * n / 7)).long()],
+    )
+
+
+def test_tensors_of_numbers_of_sizes_are_those_of_the_run() -> None:
+    """As those of `torch.tensor` are: torchaudio resamples to a length that is one."""
+    captured = capture_module(
+        Calls(_tensors_of_numbers), (torch.ones(7),), dynamic_shapes=({0: Dim.DYNAMIC},)
+    )
+    for n in (7, 5, 20):
+        given = torch.randn(n)
+        found, wanted = interpret_lowered(captured, (given,)), _tensors_of_numbers(given)
+        for made, eager in zip(found, wanted, strict=True):
+            assert made.shape == tuple(eager.shape)
+            assert_close(torch.as_tensor(made), eager)
+
+
+def test_tensors_of_other_numbers_are_torchs_own() -> None:
+    with open_math():
+        x = torch.ones(2)
+        assert torch.as_tensor(x) is x
+        assert torch.as_tensor([1, 2], dtype=torch.int8).dtype == torch.int8
+        assert x.double().new_tensor([1]).dtype == torch.float64
+
+
+@pytest.mark.parametrize(
+    ("name", "target"),
+    [
+        ("trunc_to_int", torch.sym_int),
+        ("floor_to_int", math.floor),
+        ("ceil_to_int", math.ceil),
+        ("int_truediv", operator.truediv),
+    ],
+)
+def test_roundings_and_quotients_are_written_into_graphs(name: str, target: Any) -> None:
+    """A call stands for one; without, torch asks the node for its value."""
     graph = torch.fx.Graph()
     node = torch.fx.Proxy(graph.placeholder("n"))
+    more = 2 if name == "int_truediv" else torch.int64
     with truncating():
-        made = PythonReferenceAnalysis.trunc_to_int(node / 2.0, torch.int64)
-    assert made.node.target is torch.sym_int
-    with pytest.raises(torch.fx.proxy.TraceError):
-        PythonReferenceAnalysis.trunc_to_int(node / 2.0, torch.int64)
+        made = getattr(PythonReferenceAnalysis, name)(node, more)
+    assert made.node.target is target
+    with pytest.raises((torch.fx.proxy.TraceError, TypeError)):
+        getattr(PythonReferenceAnalysis, name)(node, more)

@@ -16,7 +16,7 @@ from torch.testing import assert_close
 from aot.errors import AotError
 from aot.frontend.capture import capture_module
 from aot.frontend.ingest import ingest
-from aot.frontend.scaled_sizes import read_rounded
+from aot.frontend.scaled_sizes import masked, read_rounded
 from aot.symbolic import Expr, integer
 from tests.calls import Calls
 from tests.conformance.executors import interpret_lowered
@@ -42,11 +42,50 @@ def sizes_of(function: Callable[[Any], Any], dims: Any, sizes: tuple[int, ...]) 
         lambda n: int(2 * (n / 3)),
         lambda n: max(1, int(0.2 * n)),
         lambda n: n - int(0.1 * (n - 1)),
+        lambda n: math.ceil((n + 4) / 2 + 1),
+        lambda n: int((n + 2 * 3 - 5) / 3 + 1),
+        lambda n: int(n * 0.7 + 0.5),
+        lambda n: math.floor(n * 3.0 / 4 - 0.25) + 1,
+        lambda n: math.ceil(50 - n / 3) + 50,
     ],
 )
 def test_fractions_of_a_size(function: Callable[[Any], Any]) -> None:
     found = sizes_of(function, Dim("n", min=1, max=100), SIZES)
     assert found == [function(n) for n in SIZES]
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda n: 9 + int((n - 9) / 2),
+        lambda n: 9 + int((n - 9) / 2 - 0.5),
+        lambda n: 60 + int((9 - n) / 2),
+        lambda n: 60 + int(-(n / 2)),
+        lambda n: 9 + math.floor((n - 9) / 2),
+        lambda n: 9 + math.ceil((n - 9) / 2),
+    ],
+)
+def test_numbers_below_zero_are_rounded_as_python_does(function: Callable[[Any], Any]) -> None:
+    found = sizes_of(function, Dim("n", min=1, max=100), SIZES)
+    assert found == [function(n) for n in SIZES]
+
+
+def test_steps_of_an_exact_convolution_are_no_numbers_of_the_run() -> None:
+    """As speech codecs write it: torch decides at once that nothing is taken away."""
+
+    def padded(x: torch.Tensor) -> torch.Tensor:
+        frames = (x.shape[-1] - 7 + 5) / 2 + 1
+        extra = (math.ceil(frames) - 1) * 2 + 2 - x.shape[-1]
+        assert extra >= 0
+        return F.pad(x, (5, extra), mode="reflect")
+
+    spec = {"args": ({1: Dim("n", min=12, max=1 << 20)},)}
+    captured = capture_module(Calls(padded), (torch.ones(1, 37),), dynamic_shapes=spec)
+    nodes = {str(n.target) for n in captured.program.graph.nodes}
+    assert not any("scalar_tensor" in n for n in nodes)
+    for n in (37, 12, 13, 100):
+        x = torch.randn(1, n)
+        assert_close(torch.from_numpy(interpret_lowered(captured, (x,))[0]), padded(x))
 
 
 @pytest.mark.parametrize("function", [lambda n: int(0.29 * n), lambda n: int(n * 0.1 * 3.7)])
@@ -99,6 +138,10 @@ def test_conditions_on_roundings_of_several_sizes() -> None:
         ("math.floor(n / 4)", 9),
         ("math.ceil(0.75 * torch.sym_float(n))", 28),
         ("math.trunc(torch.sym_float(math.trunc(torch.sym_float(n) / 2.0)) * 1.5)", 27),
+        ("math.ceil(n / 2 + 1.0)", 20),
+        ("math.ceil(1.5 + torch.sym_float(n) / 2.0)", 20),
+        ("math.trunc(n / 2 - 20)", -1),
+        ("math.trunc(n / 2 + -20.0)", -1),
     ],
 )
 def test_roundings_in_conditions_are_read(text: str, value: int) -> None:
@@ -120,3 +163,12 @@ def test_roundings_in_conditions_are_read(text: str, value: int) -> None:
 def test_other_numbers_in_conditions_are_none(text: str) -> None:
     with pytest.raises(ValueError):
         read_rounded(ast.parse(text, mode="eval").body, lambda _: integer(37))
+
+
+def test_masks_keep_the_last_digits_or_the_others() -> None:
+    for number in (37, -37):
+        assert masked(integer(number), 7) == integer(number & 7)
+        assert masked(integer(number), ~7) == integer(number & ~7)
+        assert masked(integer(number), -1) == integer(number)
+    with pytest.raises(ValueError, match="& 5"):
+        masked(integer(37), 5)

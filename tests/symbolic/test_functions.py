@@ -27,6 +27,10 @@ def test_floor_division_of_a_negative_constant_rounds_down() -> None:
     assert Modulo(integer(-1), integer(4)) == 3
 
 
+def test_nothing_divided_by_a_size_is_nothing() -> None:
+    assert FloorDiv(integer(0), dim("n")) == 0
+
+
 def test_a_quotient_of_halves_is_none() -> None:
     i, n = var("i"), var("n")
     expr = FloorDiv((i + 1) * n, 2 * n)
