@@ -498,7 +498,8 @@ void matmul(const MatmulArgs<Cfg>& p, int64_t begin, int64_t end, void* scratch,
   const int64_t k = Cfg::K >= 0 ? Cfg::K : p.k;
   const int64_t mt = ceil_div(m, Cfg::MB), nt = ceil_div(n, Cfg::NB);
   Ahead ahead = detail::next_matrices(p, m, n, k, end - begin, mt * nt);
-  const detail::MatmulRun<Cfg, Epi> run{p, static_cast<T*>(scratch), epi, &ahead};
+  constexpr bool kAsks = Cfg::BATCH && !kFewRegisters;
+  const detail::MatmulRun<Cfg, Epi> run{p, static_cast<T*>(scratch), epi, kAsks ? &ahead : nullptr};
   for (int64_t u = begin; u < end;) {
     // Units are joined into the largest rectangle: whole columns of units where possible.
     const int64_t column = u / mt, b = column / nt, ni = column % nt, mi = u % mt;
