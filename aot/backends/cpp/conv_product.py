@@ -1,7 +1,8 @@
-"""Pointwise convolutions of channels that lie apart: the weight times each image (matmul.h).
+"""Pointwise convolutions whose results' pixels are neighbours: the weight times each image.
 
-Pixels are neighbours in the input as in the output, so vectors of them are read and stored as they
-lie: nothing is turned.
+Where pixels are neighbours in the input, too, vectors of them are read and stored as they lie:
+nothing is turned. Where channels are (channels last), the input is turned as it is packed, which is
+less to do than turning results that are more.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ from aot.ir.hints import hints_of
 from aot.ir.kernels import KernelGraph
 from aot.symbolic import Expr, ceil_div, integer, is_int, product
 
+_MOST_TURNED, _TIMES_AS_MANY = 64, 4
+"""Channels of an input that is turned in the place of its results, which are so many times more."""
 _FEW_OUTPUTS = 32
 _MOST_OF_A_SET = 4
 _LINE, _SETS = 64, 64
@@ -37,11 +40,24 @@ def reads_in_place(outputs: int, channels: int, step: int) -> bool:
 
 
 def is_image_product(c: Convolution) -> bool:
-    """Whether pixels of an image are evenly spaced neighbours, and so are those of the results."""
+    """Whether an image's pixels are evenly spaced, results' neighbours, and few results turned."""
     if not (c.is_pointwise and c.shape.groups == 1 and c.space.turned and c.spread == 1):
         return False
-    near = c.dtype == c.w_dtype and bool(c.x.strides[-1] == 1)
-    return near and follow_each_other(c.x_steps, c.out, integer(1))
+    if c.dtype != c.w_dtype:
+        return False
+    if follow_each_other(c.x_steps, c.out, integer(1)):
+        return bool(c.x.strides[-1] == 1)
+    return _turns_input(c) and follow_each_other(c.x_steps, c.out, c.x_steps[2])
+
+
+def _turns_input(c: Convolution) -> bool:
+    """Whether channels of pixels are neighbours, and few beside those of the results.
+
+    Deep sums take so long that turning what they become does not show, and go faster by pixels.
+    """
+    own = c.dtype.compute == c.dtype and c.dtype.is_float
+    few = c.shape.ic <= _MOST_TURNED and c.shape.oc >= _TIMES_AS_MANY * c.shape.ic
+    return own and few and bool(c.x.strides[1] == 1)
 
 
 def image_product(body: Body, c: Convolution, graph: KernelGraph) -> Made:
@@ -97,7 +113,7 @@ def _config(c: Convolution, q: MatmulBlocking, step: int, *, plain: bool, shared
     values |= {"MB": q.mb, "NB": q.nb, "MC": q.mc, "NC": q.nc, "KB": q.kb, "PACKED": q.packed}
     kind, along = template_type(c.dtype), "aot::tmpl::Along"
     near = reads_in_place(c.shape.oc, c.shape.ic, step * c.dtype.itemsize)
-    across = "kAcross" if near else "kAny"
+    across = "kDepth" if _turns_input(c) else "kAcross" if near else "kAny"
     lines = [
         f"struct {NAME}_config : aot::tmpl::MatmulConfig {{",
         f"  using A = {kind};",
@@ -131,7 +147,7 @@ def _operands(c: Convolution) -> dict[str, str]:
         "b": f"reinterpret_cast<const {kind}*>({place}) + image * ({text(c.x.strides[0])})",
         "b_batch": "0",
         "b_row": text(c.x.strides[1]),
-        "b_col": "1",
+        "b_col": text(c.x_steps[2]),
         "m": str(c.shape.oc),
         "n": text(c.space.rows.extent),
         "k": str(c.shape.ic),

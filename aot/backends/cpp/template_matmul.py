@@ -254,6 +254,7 @@ def _config(p: _Product) -> str:
         *(f"  static constexpr int64_t {name} = {value};" for name, value in values.items()),
         f"  static constexpr bool COPY_A = {'true' if q.copy_a else 'false'};",
         f"  static constexpr bool STRIDED_B = {'true' if q.strided_b else 'false'};",
+        *["  static constexpr bool BATCH = true;"] * bool(p.batch and q.strided_b),
         *_alongs(p),
         *ending_flags(nests, p.context),
         *[f"  static constexpr int64_t PACKED = {q.packed};"] * (q.packed > 0),
@@ -286,6 +287,7 @@ def _one_matrix(body: Body, p: _Product) -> None:
     b_pointer = f"{pointers[p.b_argument]} + ({text(b_offset)})"
     if p.packed:
         b_pointer = pointers[p.b_argument] + (f" + batch * {p.matrix}" if p.matrix else "")
+    results = results_of(nests, p.context, COLUMN, p.batch[-1].symbol if p.batch else None)
     writer.line(f"aot::tmpl::MatmulArgs<{config}> call;")
     for name, value in {
         "a": f"reinterpret_cast<const {a_type}*>({pointers[p.a_view.buffer]} + ({text(a_offset)}))",
@@ -299,8 +301,21 @@ def _one_matrix(body: Body, p: _Product) -> None:
         "m": text(p.m),
         "n": text(p.n),
         "k": text(p.k),
-        **results_of(nests, p.context, COLUMN),
+        **results,
         **added_field(nests, p.context),
+        **_next_matrices(p, results),
     }.items():
         writer.line(f"call.{name} = {value};")
     writer.line("aot::tmpl::matmul(call, first, last, args->scratch, epilogue);")
+
+
+def _next_matrices(p: _Product, results: dict[str, str]) -> dict[str, str]:
+    """From a matrix of the innermost batch axis to the next one, while there is one to come."""
+    if not p.batch or p.packed:
+        return {}
+    inner = len(p.batch) - 1
+    found = {"a_next": p.text(p.a.strides[inner]), "b_next": p.text(p.b.strides[inner])}
+    if "out_next" in results:
+        found["out_next"] = results["out_next"]
+    fields = {name: f"unit < end ? {step} : 0" for name, step in found.items()}
+    return {**fields, "follows": "unit - (last - first) > begin"}

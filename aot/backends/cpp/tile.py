@@ -257,11 +257,13 @@ def along_rows(
     )
 
 
-def results_of(nests: Sequence[LoopNest], context: KernelContext, along: Symbol) -> dict[str, str]:
+def results_of(
+    nests: Sequence[LoopNest], context: KernelContext, along: Symbol, batch: Symbol | None = None
+) -> dict[str, str]:
     """Where the first store with neighbours along ROW or COLUMN goes, as templates' fields.
 
     They are `out`, and the bytes between what lies along the other, `out_row`, and along this one,
-    `out_column`.
+    `out_column`; with `batch` those from one of its matrices to the next, `out_next`.
     """
     for store in (store for nest in nests for store in nest.stores):
         if store.buffer in context.locals_:
@@ -274,7 +276,11 @@ def results_of(nests: Sequence[LoopNest], context: KernelContext, along: Symbol)
         size = context.buffers[store.buffer].dtype.itemsize
         place = f"{context.pointers[store.buffer]} + ({index_text(start, context.names)})"
         row_text = index_text(row * size, context.names)
-        return {"out": place, "out_row": row_text, "out_column": str(size)}
+        fields = {"out": place, "out_row": row_text, "out_column": str(size)}
+        apart = None if batch is None else affine_coefficients(start, (batch,))
+        if apart is not None:
+            fields["out_next"] = index_text(apart[0][0] * size, context.names)
+        return fields
     return {}
 
 

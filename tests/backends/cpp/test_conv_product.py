@@ -76,16 +76,42 @@ def test_plain_results_are_written_where_they_belong():
     program.check(inputs, rtol=1e-5, atol=2e-5)
 
 
+@pytest.mark.parametrize("dtype", [FLOAT32, FLOAT64], ids=lambda d: d.name)
+@pytest.mark.parametrize(("channels", "outputs"), [(9, 36), (40, 170)])
+def test_few_channels_of_neighbours_are_turned_in_the_place_of_results(dtype, channels, outputs):
+    """Channels last, as many images as there are, an image's rows one behind the other."""
+    rng = np.random.default_rng(seeded(3))
+    maker, s = GraphMaker((Dim("s0", 0, 9, 2, (0, 0, 1, 0)),)), dim("s0")
+    x_shape, y_shape = [s, channels, 7, 13], [s, outputs, 7, 13]
+    w_shape = [outputs, channels, 1, 1]
+    maker.buffer("x", dtype, x_shape, strides=[7 * 13 * channels, 1, 13 * channels, channels])
+    maker.buffer("w", dtype, w_shape, kind="weight")
+    out = maker.output("y", dtype, y_shape)
+    operands = {"x": view("x", x_shape), "w": view("w", w_shape)}
+    template(maker, Conv, operands, view(out, y_shape), [], **PLACE, **ATTRS)
+    program = Program(maker.graph())
+    (function,) = program.emitted.functions
+    assert "tmpl::matmul(" in function.text
+    assert f"call.b_row = 1;\n    call.b_col = {channels};" in function.text
+    inputs = {"w": (rng.normal(size=w_shape) / 5).astype(dtype.numpy)}
+    for batch in (0, 1, 3):
+        x = rng.normal(size=(batch, 7, 13, channels)).astype(dtype.numpy)
+        inputs["x"] = x.transpose(0, 3, 1, 2)
+        program.check(inputs, {"s0": batch}, rtol=1e-5, atol=2e-5)
+
+
 def test_others_are_not_products():
-    """A stride along a row, padding, and results of neighbouring channels."""
+    """A stride along a row, padding, and results or many inputs of neighbouring channels."""
     maker = GraphMaker()
     cases = (
         ("strided", {"stride": (1, 2), "padding": (0, 0)}, [1, 40, 6, 6], False),
         ("padded", {"stride": (1, 1), "padding": (0, 1)}, [1, 40, 6, 14], False),
         ("last", PLACE, [1, 40, 6, 12], True),
+        ("many", PLACE, [1, 40, 6, 12], False),
     )
     for name, place, y_shape, last in cases:
-        maker.buffer(f"x{name}", FLOAT32, [1, 40, 6, 12])
+        near = [40 * 6 * 12, 1, 40 * 12, 40] if name == "many" else None
+        maker.buffer(f"x{name}", FLOAT32, [1, 40, 6, 12], near)
         maker.buffer(f"w{name}", FLOAT32, [40, 40, 1, 1], kind="weight")
         strides = [y_shape[1] * y_shape[2] * y_shape[3], 1, y_shape[1] * y_shape[3], y_shape[1]]
         out = maker.output(f"y{name}", FLOAT32, y_shape, strides if last else None)

@@ -167,7 +167,9 @@ def test_small_products_read_operands_where_they_lie(a, b, along):
     for side, found in zip("AB", along, strict=True):
         assert f"{side}_ALONG = aot::tmpl::Along::{found};" in text
     assert "call.out = p2 + (int64_t{210}*b0);" in text and "call.out_row = 40;" in text
-    assert "PLAIN = true" in text
+    assert "PLAIN = true" in text and "BATCH = true" in text
+    for field, step in {"a_next": 714, "b_next": 340, "out_next": 840}.items():
+        assert f"call.{field} = unit < end ? {step} : 0;" in text
     inputs = {
         name: rng.normal(size=(size[0], *(size[k] for k in order))).astype("f4")
         for (name, size), order in zip(sizes.items(), (a, b), strict=True)

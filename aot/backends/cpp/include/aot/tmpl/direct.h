@@ -9,6 +9,7 @@
 #ifndef AOT_TMPL_DIRECT_H_
 #define AOT_TMPL_DIRECT_H_
 
+#include "aot/tmpl/ahead.h"
 #include "aot/tmpl/micro.h"
 #include "aot/tmpl/pack.h"
 
@@ -89,12 +90,13 @@ struct FirstLanes {
   }
 };
 
-// B whose columns are neighbours in memory, of T or narrower; vector j of a row.
-template <class T, class E>
+// B whose columns are neighbours in memory, of T or narrower; vector j of a row. AHEAD: kernels ask
+// for what is used much later, too.
+template <class T, class E, bool AHEAD = false>
 struct RowsOfB {
   using Op = MultiplyAdd<T>;  // how elements are multiplied
   using Result = T;           // what sums are stored as
-  static constexpr bool kPacked = false, kMany = false, kAdds = false;
+  static constexpr bool kPacked = false, kMany = false, kAdds = false, kAhead = AHEAD;
   static constexpr int kFetched = 3;  // where to, as __builtin_prefetch counts levels
   const E* b;
   int64_t row;
@@ -126,7 +128,7 @@ template <class T, class E = T>
 struct PanelsOfB {
   using Op = MultiplyAdd<T>;
   using Result = T;
-  static constexpr bool kPacked = true, kMany = false;
+  static constexpr bool kPacked = true, kMany = false, kAhead = false;
   static constexpr bool kAdds = false;  // whether a column's own number is added to sums
   static constexpr int kFetched = 3;
   const E* b;
@@ -160,10 +162,29 @@ struct DirectArgs {
   bool add;                    // to what C has
   const char* next = nullptr;  // a line is fetched at each k from here on: of mapped memory
   int64_t line = 0;            // bytes from a k's line to the next k's
+  const char* far = nullptr;   // the same of lines that are used later: to the second level
+  int64_t far_line = 0;
   // With kMany, so many pieces in turn, elements from one's operands to the next one's; how many of
   // them fetch, and bytes from where one begins to where the next one does.
   int64_t pieces = 1, a_next = 0, b_next = 0, c_next = 0, fetch = 1, fetch_next = 0;
 };
+
+// Whether kernels of so many vectors ask for what is used much later, too: a load more at each k,
+// which shows where there is a load for each operation already, or few registers.
+template <class Source>
+constexpr bool asks_ahead(int64_t vectors) {
+  return Source::kAhead && !kFewRegisters && vectors > 1;
+}
+
+// Has a kernel ask for what is used next, if there is more of it.
+template <class T, class Source>
+AOT_INLINE void fetch_ahead(Ahead& ahead, int64_t vectors, DirectArgs<T, Source>& args) {
+  if (!asks_ahead<Source>(vectors)) return;
+  args.far = args.next, args.far_line = 0;
+  if (!ahead.any()) return;
+  args.far_line = ahead.step();
+  args.far = ahead.take(args.k);
+}
 
 template <class T, class Source>
 using DirectFn = void (*)(const DirectArgs<T, Source>&);
@@ -192,6 +213,8 @@ AOT_INLINE void direct_piece(const DirectArgs<T, Source>& d, int64_t piece) {
   const bool fetches = piece < d.fetch;
   const char* next = d.next + (fetches ? piece * d.fetch_next : 0);
   const int64_t line = fetches ? d.line : 0;
+  [[maybe_unused]] const char* far = d.far;
+  [[maybe_unused]] const int64_t far_line = d.far_line;
   int64_t k = 0;
   do {
     V acc[kTurns][MR][NV];
@@ -222,6 +245,10 @@ AOT_INLINE void direct_piece(const DirectArgs<T, Source>& d, int64_t piece) {
       b += step;
       __builtin_prefetch(next, 0, Source::kFetched);
       next += line;
+      if constexpr (asks_ahead<Source>(NV)) {
+        __builtin_prefetch(far, 0, 2);
+        far += far_line;
+      }
     };
     const int64_t stop = min64(depth, k + kChain);
     if constexpr (kTurns > 1) {
@@ -451,141 +478,6 @@ constexpr auto make_direct_table(std::integer_sequence<int, AT...>) {
 template <class T, class Source, uint32_t ROWS, uint32_t VECTORS, bool EXACT = false>
 inline constexpr auto kDirectTable = make_direct_table<T, Source, ROWS, VECTORS, EXACT>(
     std::make_integer_sequence<int, (kMostDirectRows + 1) * (kMostDirectVectors + 1)>{});
-
-// A vector's lanes are the sums of so many vectors, in their order.
-template <int H, class T>
-AOT_INLINE typename Simd<T>::V sums_of(typename Simd<T>::V* r) {
-  constexpr int kL = Simd<T>::kLanes;
-  AOT_UNROLL for (int i = 0; i < H; ++i) {
-    exchange<H>(r[i], r[i + H], std::make_integer_sequence<int, kL>{});
-    r[i] += r[i + H];
-  }
-  if constexpr (H == 1) {
-    return r[0];
-  } else {
-    return sums_of<H / 2, T>(r);
-  }
-}
-
-// Columns of the block of Dots: of a product of few rows or columns as few, or nearly.
-template <class T>
-constexpr int dots_columns(int64_t rows, int64_t columns) {
-  constexpr int kL = Simd<T>::kLanes;
-  if (kL <= 4 || columns <= 2) return 2;
-  return rows <= 2 ? kL / 2 : 4;
-}
-
-// Dot products of rows of A and columns of B, both of neighbours: a vector of results at once.
-template <class T, int COLUMNS>
-struct Dots {
-  using S = Simd<T>;
-  using V = typename S::V;
-  static constexpr int kL = S::kLanes;
-  static constexpr int kColumns = COLUMNS, kRows = kL / kColumns;
-  const T* a;
-  int64_t a_row;
-  const T* b;
-  int64_t b_column, k;
-
-  // What is used next for the first time: so many lines, a row apart, are fetched with each vector,
-  // for machines look ahead along long rows alone.
-  struct Next {
-    const T* at;
-    int64_t row;
-  };
-  static constexpr int kFetched = kRows > kColumns ? kRows : kColumns;
-
-  // Of the last rows and columns some may be beyond the end: these are the last one again.
-  AOT_INLINE V of(int64_t i, int64_t rows, int64_t j, int64_t columns, const Next& next) const {
-    const T *at[kRows], *bt[kColumns];
-    AOT_UNROLL for (int q = 0; q < kRows; ++q) at[q] = a + min64(i + q, rows - 1) * a_row;
-    AOT_UNROLL for (int q = 0; q < kColumns; ++q) bt[q] = b + min64(j + q, columns - 1) * b_column;
-    V acc[kL];
-    AOT_UNROLL for (int q = 0; q < kL; ++q) acc[q] = S::zero();
-    const auto multiply = [&](const auto& load) __attribute__((always_inline)) {
-      V bv[kColumns];
-      AOT_UNROLL for (int q = 0; q < kColumns; ++q) bv[q] = load(bt[q]);
-      AOT_UNROLL for (int q = 0; q < kRows; ++q) {
-        const V x = load(at[q]);
-        AOT_UNROLL for (int r = 0; r < kColumns; ++r) {
-          acc[q * kColumns + r] = S::fma(x, bv[r], acc[q * kColumns + r]);
-        }
-      }
-    };
-    const int64_t whole = k - k % kL;
-    for (int64_t p = 0; p < whole; p += kL) {
-      multiply([&](const T* from) __attribute__((always_inline)) { return S::load(from + p); });
-      AOT_UNROLL for (int q = 0; q < kFetched; ++q) __builtin_prefetch(next.at + q * next.row + p);
-    }
-    if (whole < k) {
-      const FirstLanes<T> rest(k - whole);
-      multiply([&](const T* from)
-                   __attribute__((always_inline)) { return rest.load(from + whole); });
-    }
-    return sums_of<kL / 2, T>(acc);
-  }
-
-  // All of so many rows and columns, to a tile whose rows have room for whole pieces.
-  void run(int64_t rows, int64_t columns, T* c, int64_t ldc) const {
-    for (int64_t i = 0; i < rows; i += kRows) {
-      for (int64_t j = 0; j < columns; j += kColumns) {
-        Next next{a + i * a_row, 0};  // nothing
-        if (j == 0) {
-          next = {a + (i + kRows) * a_row, a_row};
-        } else if (i == 0) {
-          next = {b + (j + kColumns) * b_column, b_column};
-        }
-        const V found = of(i, rows, j, columns, next);
-        AOT_UNROLL for (int q = 0; q < kRows; ++q) {
-          if (i + q < rows) {
-            __builtin_memcpy(c + (i + q) * ldc + j,
-                             reinterpret_cast<const T*>(&found) + q * kColumns,
-                             kColumns * sizeof(T));
-          }
-        }
-      }
-    }
-  }
-
-  // In half cycles: two operations a cycle, where loads of rows that begin anywhere take as long;
-  // and a permutation a cycle.
-  static constexpr int64_t price(int64_t rows, int64_t columns, int64_t k) {
-    const int64_t blocks = ceil_div(rows, kRows) * ceil_div(columns, kColumns);
-    return blocks * (ceil_div(k, kL) * (kL + (kFewRegisters ? 4 : 1)) + 4 * kL + 30);
-  }
-};
-
-// dst[j * ld + i] = src[i * src_ld + j] for i < rows and j < columns; up to a whole vector of a row
-// of dst is written, zeros beyond `rows`.
-template <class T>
-void turn_tile(const T* src, int64_t src_ld, int64_t rows, int64_t columns, T* dst, int64_t ld) {
-  using S = Simd<T>;
-  constexpr int64_t kL = S::kLanes;
-  for (int64_t j = 0; j < columns; j += kL) {
-    const int64_t there = min64(kL, columns - j);
-    for (int64_t i = 0; i < rows; i += kL) {
-      const T* const from = src + i * src_ld + j;
-      const int64_t height = min64(kL, rows - i);
-      typename S::V r[kL];
-      if (height == kL) {
-        AOT_UNROLL for (int64_t q = 0; q < kL; ++q) r[q] = S::load(from + q * src_ld);
-      } else {
-        AOT_UNROLL for (int64_t q = 0; q < kL; ++q) {
-          r[q] = q < height ? S::load(from + q * src_ld) : S::zero();
-        }
-      }
-      transpose_rows<kL / 2, T>(r);
-      T* const to = dst + j * ld + i;
-      if (there == kL) {
-        AOT_UNROLL for (int64_t q = 0; q < kL; ++q) S::store(to + q * ld, r[q]);
-      } else {
-        AOT_UNROLL for (int64_t q = 0; q < kL; ++q) {
-          if (q < there) S::store(to + q * ld, r[q]);
-        }
-      }
-    }
-  }
-}
 
 }  // namespace aot::tmpl
 

@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "aot/tmpl/ahead.h"
 #include "aot/tmpl/micro.h"
 #include "aot/tmpl/pack.h"
 
@@ -85,7 +86,17 @@ struct BlockArgs {
   const char* out = nullptr;
   int64_t out_row = 0, out_panel = 0;
   const T* zeros = nullptr;  // as MicroArgs has it
+  Ahead* ahead = nullptr;    // what is used next, brought near where B is already
 };
+
+// Has `np` panels' micro-kernel ask for what is used next, if there is more of it.
+template <class T>
+AOT_INLINE void fetch_ahead(Ahead* ahead, int np, int64_t depth, MicroArgs<T>& m) {
+  if (ahead == nullptr || !ahead->any()) return;
+  m.prefetch_step = ahead->step() / int64_t(sizeof(T));
+  m.prefetch_stride = depth * m.prefetch_step;
+  m.prefetch = reinterpret_cast<const T*>(ahead->take(np * depth));
+}
 
 template <class Op, int MR, int... NP>
 constexpr MicroFn<typename Op::Type> micro_for(int panels, std::integer_sequence<int, NP...>) {
@@ -409,6 +420,7 @@ AOT_INLINE void block_by_strips(const BlockArgs<T, PackedB<T>>& a, const Done& d
       MicroArgs<T> m{a.rows + i0, a.tap_stride, a.taps, 0, a.kc, b, a.b.panel_stride, kPanel,
                      c,           a.ldc,        fetch,  0, false};
       m.zeros = a.zeros;
+      if (j > 0 || a.panels == 1) fetch_ahead(a.ahead, np, a.taps * a.kc, m);
       micro<Op, kHeights>(mr, np, m, takes_half<T>(a.half, np, j + np == a.panels));
       j += np;
     }
@@ -471,6 +483,7 @@ AOT_INLINE void chunk_by_panels(const BlockArgs<T, Source>& a, MicroArgs<T> m, i
         m.prefetch_stride = view.panel_stride;
       } else {
         fetch_part(view, s, strips.count, m.taps * m.kc, m);
+        fetch_ahead(a.ahead, np, m.taps * m.kc, m);
       }
       micro<Op, kHeights>(strips.rows(s), np, m, half);
     }

@@ -59,6 +59,7 @@ struct MatmulRun {
   const MatmulArgs<Cfg>& p;
   T* tile;
   const Epi& epi;
+  Ahead* ahead = nullptr;
 
   AOT_INLINE int64_t m() const { return Cfg::M >= 0 ? Cfg::M : p.m; }
   AOT_INLINE int64_t n() const { return Cfg::N >= 0 ? Cfg::N : p.n; }
@@ -403,7 +404,8 @@ struct MatmulRun {
       if (full > 0) {
         const auto [c, ldc] = results_corner(p, epi, b, m0, n0);
         run<false>(
-            BlockArgs<T, decltype(source(n0))>{rows, 0, m1 - m0, 1, k(), source(n0), full, c, ldc},
+            BlockArgs<T, decltype(source(n0))>{rows, 0, m1 - m0, 1, k(), source(n0), full, c, ldc,
+                                               false, false, nullptr, 0, 0, nullptr, ahead},
             first, copied, [](int64_t, int64_t, int64_t, int64_t) {});
       }
       n0 += full * kPanel;
@@ -413,9 +415,9 @@ struct MatmulRun {
         p.out == nullptr ? nullptr
                          : static_cast<const char*>(p.out) + m0 * p.out_row + n0 * p.out_column;
     run<true>(
-        BlockArgs<T, decltype(source(n0))>{rows, 0, m1 - m0, 1, k(), source(n0),
-                                           ceil_div(n1 - n0, kPanel), tile, kLd, half_last(n1 - n0),
-                                           false, out, p.out_row, p.out_column * kPanel},
+        BlockArgs<T, decltype(source(n0))>{
+            rows, 0, m1 - m0, 1, k(), source(n0), ceil_div(n1 - n0, kPanel), tile, kLd,
+            half_last(n1 - n0), false, out, p.out_row, p.out_column * kPanel, nullptr, ahead},
         first, copied, [&](int64_t i0, int64_t i1, int64_t j, int64_t count) {
           const int64_t from = n0 + j * kPanel;
           epi(b, m0 + i0, m0 + i1, from, min64(n1, from + count * kPanel), tile + i0 * kLd, kLd);
@@ -492,15 +494,18 @@ struct MatmulRun {
 template <class Cfg, class Epi>
 void matmul(const MatmulArgs<Cfg>& p, int64_t begin, int64_t end, void* scratch, const Epi& epi) {
   using T = compute_t<typename Cfg::A>;
-  const detail::MatmulRun<Cfg, Epi> run{p, static_cast<T*>(scratch), epi};
-  const int64_t m = run.m(), n = run.n();
+  const int64_t m = Cfg::M >= 0 ? Cfg::M : p.m, n = Cfg::N >= 0 ? Cfg::N : p.n;
+  const int64_t k = Cfg::K >= 0 ? Cfg::K : p.k;
   const int64_t mt = ceil_div(m, Cfg::MB), nt = ceil_div(n, Cfg::NB);
+  Ahead ahead = detail::next_matrices(p, m, n, k, end - begin, mt * nt);
+  constexpr bool kAsks = Cfg::BATCH && !kFewRegisters;
+  const detail::MatmulRun<Cfg, Epi> run{p, static_cast<T*>(scratch), epi, kAsks ? &ahead : nullptr};
   for (int64_t u = begin; u < end;) {
     // Units are joined into the largest rectangle: whole columns of units where possible.
     const int64_t column = u / mt, b = column / nt, ni = column % nt, mi = u % mt;
     int64_t rows = min64(mt - mi, end - u), cols = 1;
     if (run.is_direct()) {
-      const detail::DirectRun<Cfg, Epi> unit{p, run.tile, run.packed_b(), epi};
+      const detail::DirectRun<Cfg, Epi> unit{p, run.tile, run.packed_b(), epi, &ahead};
       unit.direct(b, mi * Cfg::MB, min64(m, (mi + 1) * Cfg::MB), ni * Cfg::NB,
                   min64(n, (ni + 1) * Cfg::NB));
       ++u;

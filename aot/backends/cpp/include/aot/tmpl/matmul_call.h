@@ -5,6 +5,7 @@
 #include "aot/tmpl/direct.h"
 #include "aot/tmpl/gemm.h"
 #include "aot/tmpl/pieces.h"
+#include "aot/tmpl/row_dots.h"
 
 namespace aot::tmpl {
 
@@ -35,6 +36,8 @@ struct MatmulConfig {
   static constexpr Along B_ALONG = Along::kAny;  // with STRIDED_B
   static constexpr int64_t PACKED = 0;   // NC * K: with STRIDED_B, columns packed for all rows
   static constexpr bool SHARED = false;  // micro-kernels of all heights are those of SharedTables
+  // With STRIDED_B: a call multiplies one of several matrices, and says which comes next.
+  static constexpr bool BATCH = false;
   // Whether tiles of bfloat16 multiply in pieces where a machine has them (pieces.h): so many
   // columns, k's and, where those are not all of K, rows at a time. K is a constant then.
   static constexpr bool PIECES = false;
@@ -53,6 +56,10 @@ struct MatmulArgs {
   void* out = nullptr;
   int64_t out_row = 0, out_column = 0;
   const Bf16* addend = nullptr;  // with ADDS, of all columns
+  // From these matrices to those that are multiplied next: elements of A's and B's, bytes of what
+  // is stored. Zero: there are none, or they are these again.
+  int64_t a_next = 0, b_next = 0, out_next = 0;
+  bool follows = false;  // whether this matrix was another's next one
 };
 
 // The epilogue that only stores: C[b][m][n] with contiguous n.
@@ -216,6 +223,8 @@ constexpr bool packing_pays() {
   const int64_t row = Cfg::N * int64_t(sizeof(T));
   const bool far = Cfg::K * row > kNear, crosses = row % kVectorBytes != 0;
   if (Cfg::A_ALONG != Along::kDepth || !std::is_same_v<typename Cfg::B, T>) return false;
+  // What was brought near while the matrix before was multiplied is read in any order.
+  if (!kFewRegisters && Cfg::BATCH && !far) return false;
   if (!kFewRegisters && far && crosses) return Cfg::M > RegisterBlock<T>::kRows;
   if (!kFewRegisters && row < 8 * kVectorBytes) return false;
   const int64_t strips = far ? 4 : 8;  // what so many wait for is packing's time

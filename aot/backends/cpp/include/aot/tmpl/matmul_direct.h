@@ -20,6 +20,37 @@ AOT_INLINE std::pair<T*, int64_t> results_corner(const MatmulArgs<Cfg>& p, const
   }
 }
 
+// How often kernels ask at a k for what comes next, in all strips and groups of a matrix.
+template <class Cfg>
+AOT_INLINE int64_t asked_of(int64_t m, int64_t n, int64_t k) {
+  using T = compute_t<typename Cfg::A>;
+  if (matmul_way<Cfg>() == Way::kCopies) {
+    return ceil_div(m, RegisterBlock<T>::kRows) * ceil_div(n, kPanel) * k;
+  }
+  const bool turned = matmul_way<Cfg>() == Way::kTurned;
+  const DirectShape shape = turned ? direct_shape<T>(n, m, k) : direct_shape<T>(m, n, k);
+  const int64_t vectors = ceil_div(turned ? m : n, Simd<T>::kLanes);
+  return ceil_div(turned ? n : m, shape.rows) * ceil_div(vectors, shape.vectors) * k;
+}
+
+// What the next matrices of a batch are made of, where they are dense: for so many of a matrix's
+// units.
+template <class Cfg>
+AOT_INLINE Ahead next_matrices(const MatmulArgs<Cfg>& p, int64_t m, int64_t n, int64_t k,
+                               int64_t count, int64_t units) {
+  Ahead ahead;
+  if constexpr (Cfg::BATCH && !kFewRegisters) {
+    const auto size = int64_t(sizeof(typename Cfg::A));
+    if (p.b_next != 0 && (p.b_row == n || p.b_col == k)) ahead.add(p.b + p.b_next, n * k * size);
+    if (p.a_next != 0 && (p.a_row == k || p.a_col == m)) ahead.add(p.a + p.a_next, m * k * size);
+    if (p.out_next != 0 && p.out_row == n * p.out_column) {
+      ahead.add(static_cast<const char*>(p.out) + p.out_next, m * p.out_row);
+    }
+    ahead.spread(max64(asked_of<Cfg>(m, n, k) * count / units, 1));
+  }
+  return ahead;
+}
+
 // Units of a product, one by one.
 template <class Cfg, class Epi>
 struct DirectRun {
@@ -33,6 +64,7 @@ struct DirectRun {
   T* tile;
   T* packed;
   const Epi& epi;
+  Ahead* ahead;
 
   AOT_INLINE int64_t n() const { return Cfg::N >= 0 ? Cfg::N : p.n; }
   AOT_INLINE int64_t k() const { return Cfg::K >= 0 ? Cfg::K : p.k; }
@@ -43,6 +75,12 @@ struct DirectRun {
 
   static constexpr auto kCuts = direct_cuts_of<Cfg>();
 
+  // Whether all of B was asked for while the matrix before was multiplied.
+  AOT_INLINE bool is_near() const {
+    constexpr int64_t kBytes = Cfg::K * Cfg::N * int64_t(sizeof(B));
+    return p.follows && kBytes <= Ahead::kLine * asked_of<Cfg>(Cfg::M, Cfg::N, Cfg::K);
+  }
+
   // A unit by kernels that read both operands in place.
   void direct(int64_t b, int64_t m0, int64_t m1, int64_t n0, int64_t n1) const {
     const DirectCut& cut =
@@ -52,7 +90,9 @@ struct DirectRun {
       DotsFor<Cfg>{first, p.a_row, b_from(b, n0), p.b_col, k()}.run(m1 - m0, n1 - n0, tile, kLd);
       epi(b, m0, m1, n0, n1, tile, kLd);
     } else if constexpr (kWay == Way::kDirect) {
-      if (m0 == 0 && n0 == 0 && brings_b<Cfg>(cut)) bring_near(b_from(b, 0), p.b_row, k(), n());
+      if (m0 == 0 && n0 == 0 && brings_b<Cfg>(cut) && !is_near()) {
+        bring_near(b_from(b, 0), p.b_row, k(), n());
+      }
       straight(cut, b, m0, m1, n0, n1);
     } else if constexpr (kWay == Way::kTurned) {
       turned(cut, b, m0, m1, n0, n1);
@@ -63,7 +103,8 @@ struct DirectRun {
   AOT_INLINE void straight(const DirectCut& cut, int64_t b, int64_t m0, int64_t m1, int64_t n0,
                            int64_t n1) const {
     constexpr bool kPacks = direct_packs<Cfg>(), kInC = direct_in_c<Cfg>();
-    using Source = std::conditional_t<Cfg::STRIDED_B && !kPacks, RowsOfB<T, B>, PanelsOfB<T>>;
+    using Source =
+        std::conditional_t<Cfg::STRIDED_B && !kPacks, RowsOfB<T, B, Cfg::BATCH>, PanelsOfB<T>>;
     constexpr DirectCuts kSizes = direct_cuts<T>(Cfg::M, Cfg::N, Cfg::K, Cfg::MB, Cfg::NB);
     const A* const first = p.a + b * p.a_batch + m0 * p.a_row;
     const T* a = nullptr;
@@ -154,7 +195,7 @@ struct DirectRun {
   AOT_INLINE void turned(const DirectCut& cut, int64_t b, int64_t m0, int64_t m1, int64_t n0,
                          int64_t n1) const {
     constexpr int64_t kL = Simd<T>::kLanes;
-    using Source = RowsOfB<T, A>;
+    using Source = RowsOfB<T, A, Cfg::BATCH>;
     constexpr DirectCuts kSizes = direct_cuts<T>(Cfg::N, Cfg::M, Cfg::K, Cfg::NB, Cfg::MB);
     const DirectTable<T, Source>& table = kDirectTable<T, Source, kSizes.rows, kSizes.vectors>;
     T* const room = packed + Cfg::PACKED;
@@ -171,6 +212,7 @@ struct DirectRun {
         const int64_t i0 = cut.strips.begin(s);
         args.a = b_from(b, n0 + i0);
         args.c = room + i0 * kTurnedLd;
+        fetch_ahead(*ahead, nv, args);
         table.fn[cut.strips.size(s)][nv](args);
       }
       turn_tile(room, kTurnedLd, n1 - n0, j1 - j0, tile, kLd);
@@ -188,6 +230,7 @@ struct DirectRun {
       args.b.first = groups.begin(g);
       args.c = c + j0;
       args.last = min64(columns - j0 - (nv - 1) * kL, kL);
+      fetch_ahead(*ahead, nv, args);
       kDirectTable<T, Source, ROWS, VECTORS, direct_in_c<Cfg>()>.fn[mr][nv](args);
     }
   }
