@@ -91,13 +91,11 @@ def _likeness(value: object, buffers: Mapping[str, Buffer], first: Iterable[str]
     return Likeness((shape, tuple(walk.nodes), tuple(facts)), tuple(walk.positions))
 
 
-@dataclass
 class _Walk:
     """Numbers buffers and nodes in the order in which they are met."""
 
-    positions: dict[str, int]
-
-    def __post_init__(self) -> None:
+    def __init__(self, positions: dict[str, int]) -> None:
+        self.positions = positions
         self.nodes: list[Hashable] = []
         self._numbers: dict[Node, int] = {}
 
