@@ -35,15 +35,15 @@ static_assert(detail::matmul_way<Turned>() == detail::Way::{way});
         ((832, 8, 18), "kDepth", "kAcross", ("kDirect", "kDirect")),
         ((256, 4, 63), "kAcross", "kAcross", ("kTurned", "kTurned")),
         ((155, 32, 256), "kAcross", "kAcross", ("kDirect", "kDirect")),
-        ((64, 64, 256), "kAcross", "kAcross", ("kCopies", "kCopies")),
+        ((64, 64, 256), "kAcross", "kAcross", ("kCopies", "kDirect")),
         ((30, 104, 128), "kDepth", "kAcross", ("kDirect", "kDirect")),
         ((121, 479, 504), "kDepth", "kAcross", ("kCopies", "kCopies")),
         ((19, 881, 206), "kDepth", "kAcross", ("kDirect", "kCopies")),  # B is far, and lies across
-        ((329, 344, 11), "kDepth", "kAcross", ("kCopies", "kCopies")),
+        ((329, 344, 11), "kDepth", "kAcross", ("kDirect", "kCopies")),
         ((128, 512, 512), "kDepth", "kAcross", ("kCopies", "kCopies")),
         ((20, 32, 60), "kAcross", "kAcross", ("kDirect", "kDirect")),
-        ((40, 264, 489), "kAcross", "kAcross", ("kDirect", "kDirect")),  # k's go in pieces
-        ((38, 264, 512), "kAcross", "kAcross", ("kDirect", "kDirect")),
+        ((40, 264, 489), "kAcross", "kAcross", ("kCopies", "kDirect")),  # k's go in pieces
+        ((38, 264, 512), "kAcross", "kAcross", ("kCopies", "kDirect")),
         ((32, 40, 200), "kAcross", "kDepth", ("kTurned", "kTurned")),
         ((512, 16, 10), "kAcross", "kDepth", ("kDirect", "kDirect")),  # B is packed
         ((8, 16, 312), "kDepth", "kDepth", ("kDots", "kDots")),

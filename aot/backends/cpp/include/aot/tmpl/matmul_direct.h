@@ -182,12 +182,12 @@ struct DirectRun {
   static AOT_INLINE void copy_across(const T* from, int64_t a_col, int64_t count, int64_t depth,
                                      T* to) {
     constexpr int64_t kL = Simd<T>::kLanes;
+    const int64_t whole = count / kL * kL;
     for (int64_t i = 0; i < depth; ++i) {
       const T* const at = from + i * a_col;
       T* const row = to + i * kAcrossLd<Cfg>;
-      int64_t j = 0;
-      for (; j + kL <= count; j += kL) Simd<T>::store(row + j, Simd<T>::load(at + j));
-      for (; j < count; ++j) row[j] = at[j];
+      for (int64_t j = 0; j < whole; j += kL) Simd<T>::store(row + j, Simd<T>::load(at + j));
+      for (int64_t j = whole; j < count; ++j) row[j] = at[j];
     }
   }
 
