@@ -148,3 +148,11 @@ def test_all_windows_that_are_open_are_added_to() -> None:
     # 9 taps, 4.46 rows apart: rounded up, the distance would leave one window of the two.
     (function,) = emitted(captured(Resize((224, 224)), torch.zeros(1, 1, 1000, 1000))).functions
     assert "sums1 += ahead" in function.text
+
+
+def test_of_rows_that_are_asked_for_only_the_last_may_not_be_an_output_s() -> None:
+    """Outputs are four or five rows apart."""
+    (function,) = emitted(captured(Resize((224, 224)), torch.empty(4, 3, 1000, 1000))).functions
+    whole = function.text.split("if whole:")[1].split("else:")[0]
+    first, last = whole.split("if start + 5 <= end:")
+    assert first.count("sums0 += ahead") == 4 and last.count("sums0 += ahead") == 1
