@@ -239,12 +239,10 @@ def row_tile(kernel: NestKernel, context: KernelContext, hints: Hints, units: in
     near = not across and _is_near(kernel, context, longest)
     turn = _near_points(kernel, context) if near else LOOP_POINTS * 4 // size
     placed = across and not held and _finds_places(kernel)
-    wide_placed = False
     if across and not held:
-        turn = _across_points(kernel, context, hints, rows // block / units)
-        wide_placed = placed and narrow == 8
-        turn = WIDE_PLACED if wide_placed else turn
-        if wide_placed and _crosses_lines(kernel, hints, block):
+        waves = rows // block / units
+        turn = WIDE_PLACED if single else _across_points(kernel, context, hints, waves)
+        if single and _crosses_lines(kernel, hints, block):
             block, turn = block // 2, turn // 2
     for extents, stage in spaces.items():
         dim, loops = _columns(
@@ -258,12 +256,13 @@ def row_tile(kernel: NestKernel, context: KernelContext, hints: Hints, units: in
     widest = block * max(
         sum(p.block for p in pieces.get(d.name, ())) or d.block for d in columns.values()
     )
-    down = narrow if across and looped else 0
-    each = _turn_points(down, turn) if across or looped else _row_points(kernel, context, longest)
+    each = TURN_POINTS if across or looped else _row_points(kernel, context, longest)
+    if across and looped and narrow == 8 and turn < TILE_POINTS:
+        each = WIDE_TURN_POINTS
     if looped and (across or rows <= WAVE * units) and is_online(kernel.stages):
         each = ONLINE_POINTS
     each = _held_points(kernel, context) if held else each
-    each = PLACED_POINTS if placed and (not looped or wide_placed) else each
+    each = PLACED_POINTS if placed and (not looped or single) else each
     warps = power_above(min(16, -(-widest // (WARP * each))))
     while warps * WARP * THREAD_POINTS < widest and warps * (rows // block) < BUSY_WARPS * units:
         warps *= 2
@@ -420,11 +419,6 @@ def _across_points(kernel: NestKernel, context: KernelContext, hints: Hints, wav
     if one_by_one or is_online(kernel.stages):
         return TILE_POINTS
     return WHOLE_POINTS if waves >= PART_WAVES else ODD_POINTS
-
-
-def _turn_points(size: int, turn: int) -> int:
-    """Points of a thread in turns of so many; `size`: bytes that it reads down columns, or 0."""
-    return WIDE_TURN_POINTS if size == 8 and turn < TILE_POINTS else TURN_POINTS
 
 
 def _is_near(kernel: NestKernel, context: KernelContext, longest: int) -> bool:

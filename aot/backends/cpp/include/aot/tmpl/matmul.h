@@ -61,9 +61,9 @@ struct MatmulRun {
   const Epi& epi;
   Ahead* ahead = nullptr;
 
-  AOT_INLINE int64_t m() const { return Cfg::M >= 0 ? Cfg::M : p.m; }
-  AOT_INLINE int64_t n() const { return Cfg::N >= 0 ? Cfg::N : p.n; }
-  AOT_INLINE int64_t k() const { return Cfg::K >= 0 ? Cfg::K : p.k; }
+  AOT_INLINE int64_t m() const { return p.rows(); }
+  AOT_INLINE int64_t n() const { return p.columns(); }
+  AOT_INLINE int64_t k() const { return p.depth(); }
   AOT_INLINE int64_t b_panel() const { return packed_rows<B>(k()) * kPanel; }
 
   void rectangle(int64_t b, int64_t m0, int64_t m1, int64_t n0, int64_t n1) const {
@@ -494,10 +494,9 @@ struct MatmulRun {
 template <class Cfg, class Epi>
 void matmul(const MatmulArgs<Cfg>& p, int64_t begin, int64_t end, void* scratch, const Epi& epi) {
   using T = compute_t<typename Cfg::A>;
-  const int64_t m = Cfg::M >= 0 ? Cfg::M : p.m, n = Cfg::N >= 0 ? Cfg::N : p.n;
-  const int64_t k = Cfg::K >= 0 ? Cfg::K : p.k;
+  const int64_t m = p.rows(), n = p.columns();
   const int64_t mt = ceil_div(m, Cfg::MB), nt = ceil_div(n, Cfg::NB);
-  Ahead ahead = detail::next_matrices(p, m, n, k, end - begin, mt * nt);
+  Ahead ahead = detail::next_matrices(p, m, n, p.depth(), end - begin, mt * nt);
   constexpr bool kAsks = Cfg::BATCH && !kFewRegisters;
   const detail::MatmulRun<Cfg, Epi> run{p, static_cast<T*>(scratch), epi, kAsks ? &ahead : nullptr};
   for (int64_t u = begin; u < end;) {

@@ -60,6 +60,11 @@ struct MatmulArgs {
   // is stored. Zero: there are none, or they are these again.
   int64_t a_next = 0, b_next = 0, out_next = 0;
   bool follows = false;  // whether this matrix was another's next one
+
+  // What the configuration has as constants, else what the call says.
+  AOT_INLINE int64_t rows() const { return Cfg::M >= 0 ? Cfg::M : m; }
+  AOT_INLINE int64_t columns() const { return Cfg::N >= 0 ? Cfg::N : n; }
+  AOT_INLINE int64_t depth() const { return Cfg::K >= 0 ? Cfg::K : k; }
 };
 
 // The epilogue that only stores: C[b][m][n] with contiguous n.

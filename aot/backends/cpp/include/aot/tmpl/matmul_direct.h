@@ -66,8 +66,8 @@ struct DirectRun {
   const Epi& epi;
   Ahead* ahead;
 
-  AOT_INLINE int64_t n() const { return Cfg::N >= 0 ? Cfg::N : p.n; }
-  AOT_INLINE int64_t k() const { return Cfg::K >= 0 ? Cfg::K : p.k; }
+  AOT_INLINE int64_t n() const { return p.columns(); }
+  AOT_INLINE int64_t k() const { return p.depth(); }
   AOT_INLINE int64_t b_panel() const { return packed_rows<B>(k()) * kPanel; }
   AOT_INLINE const B* b_from(int64_t b, int64_t n0) const {
     return p.b + b * p.b_batch + n0 * p.b_col;

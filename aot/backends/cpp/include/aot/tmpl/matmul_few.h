@@ -79,7 +79,7 @@ struct FewRun {
   T* tile;
   const Epi& epi;
 
-  AOT_INLINE int64_t m() const { return Cfg::M >= 0 ? Cfg::M : p.m; }
+  AOT_INLINE int64_t m() const { return p.rows(); }
 
   // Only sizes of the whole product count. A machine's own units multiply bfloat16 faster.
   AOT_INLINE bool is() const {
